@@ -1,0 +1,159 @@
+"""Describing patches of any size from NumPy, whatever runs the network underneath."""
+
+import hashlib
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from doap_tf.errors import InputError
+from doap_tf.networks import DescriptorNetwork
+from doap_tf.preprocessing import resize_patches
+
+# OpenCV's constants, written out so that describing patches does not need OpenCV.
+NORM_L2 = 4
+NORM_HAMMING = 6
+
+_SMALLEST_PATCH = 16
+
+
+class Backend(Protocol):
+    """What runs a network: Keras, a SavedModel or LiteRT."""
+
+    input_size: int
+    head: str
+    output_dim: int
+    magnification: float
+
+    def infer(self, patches: np.ndarray) -> np.ndarray:
+        """Takes float32 [N, S, S, 1], N ≥ 1; gives float32 [N, D], or uint8 [N, bits / 8]."""
+
+    def weights_sha256(self) -> str:
+        """Identifies the weights in results."""
+
+
+class KerasBackend:
+    """Runs a Keras network in a compiled graph."""
+
+    def __init__(self, network: DescriptorNetwork):
+        self.network = network
+        self.input_size = network.input_size
+        self.head = network.head
+        self.output_dim = network.output_dim
+        self.magnification = network.magnification
+        size = network.input_size
+        self._graph = tf.function(
+            network.describe_packed if network.head == "binary" else network,
+            input_signature=[tf.TensorSpec([None, size, size, 1], tf.float32)],
+        )
+
+    def infer(self, patches: np.ndarray) -> np.ndarray:
+        return self._graph(patches).numpy()
+
+    def weights_sha256(self) -> str:
+        digest = hashlib.sha256()
+        for weight in self.network.get_weights():
+            digest.update(np.ascontiguousarray(weight).tobytes())
+        return digest.hexdigest()
+
+
+class Descriptor:
+    """A descriptor network as a function from patches to descriptors, in NumPy.
+
+    Args:
+        network: A Keras network, or another backend that runs one.
+
+    Example:
+        >>> descriptor = Descriptor(DescriptorNetwork())
+        >>> descriptor.describe(np.zeros([7, 65, 65], "uint8")).shape
+        (7, 128)
+    """
+
+    def __init__(self, network: DescriptorNetwork | Backend):
+        self._backend: Backend = (
+            KerasBackend(network) if isinstance(network, DescriptorNetwork) else network
+        )
+
+    @property
+    def network(self) -> DescriptorNetwork | None:
+        """The Keras model, or None where something else runs the network."""
+        return getattr(self._backend, "network", None)
+
+    @property
+    def input_size(self) -> int:
+        """Side of the patches that the network takes; cutting them at this size saves resizing."""
+        return self._backend.input_size
+
+    @property
+    def binary(self) -> bool:
+        """Whether descriptors are packed bits."""
+        return self._backend.head == "binary"
+
+    @property
+    def dimension(self) -> int:
+        """Number of values, or of bits."""
+        return self._backend.output_dim
+
+    @property
+    def norm(self) -> int:
+        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
+        return NORM_HAMMING if self.binary else NORM_L2
+
+    @property
+    def magnification(self) -> float:
+        """Half the side of a patch over the radius of its keypoint, as trained for."""
+        return self._backend.magnification
+
+    @property
+    def weights_sha256(self) -> str:
+        """Identifies the weights in results."""
+        return self._backend.weights_sha256()
+
+    def describe(self, patches: np.ndarray, batch_size: int = 1024) -> np.ndarray:
+        """Describes patches.
+
+        Args:
+            patches: uint8 or float, [N, H, W] or [N, H, W, 1], H = W ≥ 16, of any scale. Patches
+                of another size than `input_size` are resized with anti-aliasing.
+            batch_size: How many patches run through the network at a time.
+
+        Returns:
+            Real: float32 [N, D], rows of unit length. Binary: uint8 [N, bits / 8], bits in the
+            order of `numpy.packbits`.
+        """
+        patches = _checked(patches)
+        if not (isinstance(batch_size, int) and batch_size >= 1):
+            raise InputError(f"batch_size must be a positive integer, not {batch_size!r}.")
+        width, dtype = (
+            (self.dimension // 8, np.uint8) if self.binary else (self.dimension, np.float32)
+        )
+        descriptors = np.empty([len(patches), width], dtype)
+        for start in range(0, len(patches), batch_size):
+            batch = resize_patches(patches[start : start + batch_size], self.input_size)
+            descriptors[start : start + batch_size] = self._backend.infer(np.asarray(batch))
+        return descriptors
+
+
+def _checked(patches: np.ndarray) -> np.ndarray:
+    patches = np.asarray(patches)
+    if patches.ndim == 3:
+        patches = patches[..., np.newaxis]
+    shape = patches.shape
+    if len(shape) != 4 or shape[3] != 1:
+        raise InputError(
+            f"patches must have the shape [N, H, W] or [N, H, W, 1], not {list(shape)}."
+        )
+    if shape[1] != shape[2] or shape[1] < _SMALLEST_PATCH:
+        raise InputError(
+            f"patches must be square and at least {_SMALLEST_PATCH} pixels wide, "
+            f"not {shape[1]} high and {shape[2]} wide."
+        )
+    if not (np.issubdtype(patches.dtype, np.integer) or np.issubdtype(patches.dtype, np.floating)):
+        raise InputError(f"patches must be uint8 or float, not {patches.dtype}.")
+    if np.issubdtype(patches.dtype, np.floating):
+        finite = np.isfinite(patches).all(axis=(1, 2, 3))
+        if not finite.all():
+            raise InputError(
+                f"patches must be finite; patch {int(np.argmin(finite))} holds NaN or infinity."
+            )
+    return patches

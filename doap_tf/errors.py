@@ -1,0 +1,5 @@
+"""The error that bad input raises, so that commands can tell it from a bug."""
+
+
+class InputError(ValueError):
+    """Input that the user can mend: one line naming what was found, what is wanted and the remedy."""

@@ -1,0 +1,22 @@
+"""Losses over ranked lists of descriptors."""
+
+from doap_tf.losses.average_precision import (
+    FORMS,
+    AveragePrecisionLoss,
+    histogram_average_precision,
+)
+from doap_tf.losses.hardest_in_batch import HardestInBatchLoss
+from doap_tf.losses.list_loss import ListLoss
+from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE, relations
+
+__all__ = [
+    "DISTRACTOR",
+    "FORMS",
+    "IGNORED",
+    "POSITIVE",
+    "AveragePrecisionLoss",
+    "HardestInBatchLoss",
+    "ListLoss",
+    "histogram_average_precision",
+    "relations",
+]

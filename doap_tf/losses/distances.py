@@ -1,0 +1,52 @@
+"""Distances between descriptors as functions of their inner product, for all list losses."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+DISTANCES = ("euclidean", "hamming")
+
+# Identical patches occur in real data, and the root has an infinite slope at zero. In float32 an
+# inner product near 1 cannot tell distances below 3e-4 apart, so little is lost.
+_SMALLEST = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Distance:
+    """A distance D(s) of the inner product s of two descriptors, with values in [0, largest]."""
+
+    name: str
+    dimension: int
+
+    def __post_init__(self) -> None:
+        check_distance(self.name)
+
+    @property
+    def largest(self) -> float:
+        return 2.0 if self.name == "euclidean" else float(self.dimension)
+
+    def of(self, products: tf.Tensor) -> tf.Tensor:
+        """D: √(2 − 2s) of unit vectors, or (bits − s) / 2 of vectors of −1 and 1."""
+
+        @tf.custom_gradient
+        def measured(products: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+            if self.name == "euclidean":
+                distances = tf.sqrt(tf.clip_by_value(2.0 - 2.0 * products, 0.0, 4.0))
+            else:
+                distances = tf.clip_by_value((self.dimension - products) / 2.0, 0.0, self.largest)
+            return distances, lambda upstream: upstream * self.slope(distances)
+
+        return measured(products)
+
+    def slope(self, distances: tf.Tensor) -> tf.Tensor:
+        """dD/ds at the given distances, finite at zero."""
+        if self.name == "euclidean":
+            return -1.0 / tf.maximum(distances, _SMALLEST)
+        return tf.constant(-0.5, distances.dtype)
+
+
+def check_distance(name: str) -> None:
+    """Raises a ValueError if `name` is none of `DISTANCES`."""
+    if name not in DISTANCES:
+        raise ValueError(f"distance must be one of {', '.join(DISTANCES)}, not {name!r}.")

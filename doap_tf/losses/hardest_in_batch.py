@@ -1,0 +1,76 @@
+"""HardNet's triplet loss with the hardest distractor of the batch: the baseline to beat."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from doap_tf.losses.distances import Distance
+from doap_tf.losses.list_loss import ListLoss
+from doap_tf.losses.relations import DISTRACTOR, POSITIVE
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable("doap_tf")
+class HardestInBatchLoss(ListLoss):
+    """max(0, margin + D(q, p) − min(nearest distractor of q, of p)), mean over positives p of q.
+
+    With two patches of each group in a batch this is HardNet's loss; larger groups average over
+    their pairs. Hamming distances are scaled to [0, 2], so that the margin means the same.
+
+    Args:
+        margin: By how much the nearest distractor must be farther away than a positive.
+        distance: `"euclidean"` for unit vectors or `"hamming"` for a (relaxed) binary head.
+        far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
+        from_relations: Whether `y_true` is a (symmetric) matrix of relations instead of labels.
+
+    Call arguments:
+        y_true: Labels [M] or [M, C] with the columns group, sequence and cluster; or relations
+            [M, M].
+        y_pred: Descriptors [M, D].
+
+    Reference:
+        Mishchuk et al.: Working hard to know your neighbor's margins. NIPS 2017.
+    """
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        distance: str = "euclidean",
+        far_apart: Any = None,
+        from_relations: bool = False,
+        name: str = "hardest_in_batch_loss",
+        **kwargs: Any,
+    ):
+        if not margin > 0:
+            raise ValueError(f"margin must be above 0, not {margin!r}.")
+        super().__init__(distance, far_apart, from_relations, name=name, **kwargs)
+        self.margin = margin
+
+    def query_losses(
+        self,
+        queries: tf.Tensor,
+        database: tf.Tensor,
+        relations: Callable[[tf.Tensor], tf.Tensor],
+        first: tf.Tensor,
+    ) -> tf.Tensor:
+        database = tf.cast(database, tf.float32)
+        distance = Distance(self.distance, database.shape[1])
+        # All rows, not only the queries': the nearest distractor of a positive counts as well.
+        distances = distance.of(tf.matmul(database, database, transpose_b=True))
+        distances *= 2.0 / distance.largest
+        related = relations(tf.range(tf.shape(database)[0]))
+        # Without a distractor there is nothing to push away, and the hinge must give zero.
+        none = 2.0 + self.margin
+        nearest = tf.reduce_min(tf.where(related == DISTRACTOR, distances, none), axis=1)
+        nearest = tf.minimum(nearest[:, tf.newaxis], nearest[tf.newaxis])
+        positive = tf.cast(related == POSITIVE, tf.float32)
+        hinges = tf.nn.relu(self.margin + distances - nearest) * positive
+        losses = tf.math.divide_no_nan(
+            tf.reduce_sum(hinges, axis=1), tf.reduce_sum(positive, axis=1)
+        )
+        return tf.gather(losses, first + tf.range(tf.shape(queries)[0]))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "margin": self.margin}

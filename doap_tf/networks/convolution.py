@@ -1,0 +1,89 @@
+"""The building block of all our networks: convolution, batch normalisation, activation."""
+
+from typing import Any
+
+import tensorflow as tf
+
+keras = tf.keras
+
+
+@keras.utils.register_keras_serializable("doap_tf")
+class ConvolutionBlock(keras.layers.Layer):
+    """Convolution without bias, batch normalisation without scale and shift, activation.
+
+    Args:
+        filters: Number of output channels.
+        kernel_size: Side of the square kernel.
+        strides: Step of the kernel.
+        padding: `"same"` or `"valid"`.
+        activation: Name of a Keras activation, or None.
+        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+
+    Call arguments:
+        inputs: [B, H, W, C].
+        training: Whether the batch's own statistics are used.
+    """
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: int = 3,
+        strides: int = 1,
+        padding: str = "same",
+        activation: str | None = "relu",
+        synchronized: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.filters = filters
+        self.kernel_size = kernel_size
+        self.strides = strides
+        self.padding = padding
+        self.activation = activation
+        self.synchronized = synchronized
+        self.convolution = keras.layers.Conv2D(
+            filters,
+            kernel_size,
+            strides=strides,
+            padding=padding,
+            use_bias=False,
+            kernel_initializer="he_normal",
+            dtype=self.dtype_policy,
+            name="convolution",
+        )
+        # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations;
+        # ours are short and have no learned scale that could make up for a large epsilon.
+        self.normalization = keras.layers.BatchNormalization(
+            momentum=0.9,
+            epsilon=1e-5,
+            center=False,
+            scale=False,
+            synchronized=synchronized,
+            dtype=self.dtype_policy,
+            name="normalization",
+        )
+        self.activate = keras.layers.Activation(
+            activation, dtype=self.dtype_policy, name="activation"
+        )
+
+    def build(self, input_shape: tuple) -> None:
+        self.convolution.build(input_shape)
+        self.normalization.build(self.convolution.compute_output_shape(input_shape))
+        self.built = True
+
+    def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        return self.activate(self.normalization(self.convolution(inputs), training=training))
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return self.convolution.compute_output_shape(input_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "kernel_size": self.kernel_size,
+            "strides": self.strides,
+            "padding": self.padding,
+            "activation": self.activation,
+            "synchronized": self.synchronized,
+        }

@@ -1,0 +1,169 @@
+"""The whole descriptor network: standardise, align, describe, and a real or binary head."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from doap_tf.networks.l2net import L2Net
+from doap_tf.networks.spatial_transformer import SpatialTransformer, check_padding
+
+keras = tf.keras
+
+HEADS = ("real", "binary")
+_TRANSFORMER_INPUT_SIZE = 42
+
+
+def standardize(patches: tf.Tensor) -> tf.Tensor:
+    """Takes each patch [B, H, W, 1] to zero mean and unit standard deviation, in float32.
+
+    A constant patch gives zeros (up to rounding), never NaN.
+    """
+    patches = tf.cast(patches, tf.float32)
+    centered = patches - tf.reduce_mean(patches, axis=(1, 2, 3), keepdims=True)
+    variance = tf.reduce_mean(tf.square(centered), axis=(1, 2, 3), keepdims=True)
+    return centered * tf.math.rsqrt(tf.maximum(variance, 1e-10))
+
+
+def pack_bits(signs: tf.Tensor) -> tf.Tensor:
+    """Packs the signs [B, bits] into bytes [B, bits / 8], in the order of `numpy.packbits`."""
+    bits = tf.cast(signs > 0, tf.int32)
+    octets = tf.reshape(bits, [-1, signs.shape[-1] // 8, 8])
+    return tf.cast(tf.reduce_sum(octets * [128, 64, 32, 16, 8, 4, 2, 1], axis=-1), tf.uint8)
+
+
+@keras.utils.register_keras_serializable("doap_tf")
+class DescriptorNetwork(keras.Model):
+    """Turns patches into descriptors.
+
+    Args:
+        output_dim: Number of values (real) or bits (binary; a multiple of 8).
+        head: `"real"` gives rows of unit length; `"binary"` gives tanh in training and −1 or 1 at
+            test.
+        width: Multiplier of the trunk's filters.
+        dropout: Share of activations dropped before the last convolution.
+        spatial_transformer: Whether patches are 42×42 and aligned first; otherwise 32×32.
+        padding: What the transformer sees outside of a patch.
+        magnification: Half the side of a patch over the radius of its keypoint, which the weights
+            were trained for; kept with the model because using another one costs accuracy.
+        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+
+    Call arguments:
+        patches: uint8 or float patches of any scale, [B, S, S, 1] with S = `input_size`.
+        training: Whether batch statistics, dropout and the relaxed binary head are used.
+
+    Returns:
+        float32 descriptors, [B, output_dim].
+
+    Example:
+        >>> network = DescriptorNetwork(output_dim=256, head="binary")
+        >>> network(np.zeros([5, 32, 32, 1], "uint8")).shape
+        TensorShape([5, 256])
+
+    Reference:
+        He, Lu, Sclaroff: Local Descriptors Optimized for Average Precision. CVPR 2018.
+    """
+
+    def __init__(
+        self,
+        output_dim: int = 128,
+        head: str = "real",
+        width: float = 1.0,
+        dropout: float = 0.1,
+        spatial_transformer: bool = False,
+        padding: str = "replicate",
+        magnification: float = 5.0,
+        synchronized: bool = False,
+        **kwargs: Any,
+    ):
+        if head not in HEADS:
+            raise ValueError(f"head must be one of {', '.join(HEADS)}, not {head!r}.")
+        if head == "binary" and output_dim % 8:
+            raise ValueError(
+                f"output_dim of a binary head must be a multiple of 8, not {output_dim}."
+            )
+        check_padding(padding)
+        if not magnification > 0:
+            raise ValueError(f"magnification must be above 0, not {magnification!r}.")
+        # Without this a mixed policy would round the patches before they are standardised.
+        super().__init__(**{**kwargs, "autocast": False})
+        self.output_dim = output_dim
+        self.head = head
+        self.width = width
+        self.dropout = dropout
+        self.spatial_transformer = spatial_transformer
+        self.padding = padding
+        self.magnification = magnification
+        self.synchronized = synchronized
+        self.transformer = None
+        if spatial_transformer:
+            self.transformer = SpatialTransformer(
+                L2Net.INPUT_SIZE,
+                padding,
+                synchronized,
+                dtype=self.dtype_policy,
+                name="spatial_transformer",
+            )
+        self.trunk = L2Net(
+            output_dim, width, dropout, synchronized, dtype=self.dtype_policy, name="trunk"
+        )
+
+    @property
+    def input_size(self) -> int:
+        """Side of the patches that the network takes."""
+        return _TRANSFORMER_INPUT_SIZE if self.spatial_transformer else L2Net.INPUT_SIZE
+
+    def build(self, input_shape: tuple) -> None:
+        self._check_shape(input_shape)
+        size = self.input_size
+        if self.transformer is not None:
+            self.transformer.build((None, size, size, 1))
+        self.trunk.build((None, L2Net.INPUT_SIZE, L2Net.INPUT_SIZE, 1))
+        self.built = True
+
+    def call(self, patches: tf.Tensor, training: bool = False) -> tf.Tensor:
+        self._check_shape(patches.shape)
+        aligned = standardize(patches)
+        if self.transformer is not None:
+            aligned = standardize(self.transformer(aligned, training=training))
+        vectors = tf.cast(self.trunk(aligned, training=training), tf.float32)
+        if self.head == "real":
+            return tf.math.l2_normalize(vectors, axis=-1)
+        if training:
+            return tf.tanh(vectors)
+        return tf.where(vectors >= 0, 1.0, -1.0)
+
+    def describe_packed(self, patches: tf.Tensor) -> tf.Tensor:
+        """Gives the bits of a binary network as bytes, uint8 [B, output_dim / 8]."""
+        if self.head != "binary":
+            raise ValueError("Only a network with head='binary' has bits to pack.")
+        return pack_bits(self(patches, training=False))
+
+    def align(self, patches: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Gives the aligned patches [B, 32, 32, 1] and the affine maps [B, 2, 3], for pictures."""
+        if self.transformer is None:
+            raise ValueError("Only a network with spatial_transformer=True aligns patches.")
+        return self.transformer(standardize(patches), return_transform=True)
+
+    def compute_output_shape(self, input_shape: tuple) -> tuple:
+        return (input_shape[0], self.output_dim)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "output_dim": self.output_dim,
+            "head": self.head,
+            "width": self.width,
+            "dropout": self.dropout,
+            "spatial_transformer": self.spatial_transformer,
+            "padding": self.padding,
+            "magnification": self.magnification,
+            "synchronized": self.synchronized,
+        }
+
+    def _check_shape(self, shape: tuple) -> None:
+        size = self.input_size
+        if len(shape) != 4 or tuple(shape[1:]) != (size, size, 1):
+            raise ValueError(
+                f"patches must have the shape [B, {size}, {size}, 1], not {list(shape)}; "
+                "doap_tf.Descriptor takes patches of any square size."
+            )

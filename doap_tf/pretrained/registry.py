@@ -1,0 +1,46 @@
+"""Loading networks by name or by path."""
+
+import os
+import pathlib
+
+import tensorflow as tf
+
+from doap_tf import networks
+from doap_tf.descriptor import Descriptor
+from doap_tf.errors import InputError
+
+_WEIGHTS = pathlib.Path(__file__).parent / "weights"
+_MODEL_FILE = "model.keras"
+
+
+def list_pretrained() -> list[str]:
+    """Names of the networks that ship with the package."""
+    return sorted(file.stem for file in _WEIGHTS.glob("*.keras"))
+
+
+def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
+    """Loads a network.
+
+    Args:
+        name_or_path: A name of `list_pretrained()`, a training directory or a `.keras` file.
+    """
+    path = pathlib.Path(name_or_path)
+    if str(name_or_path) in list_pretrained():
+        path = _WEIGHTS / f"{name_or_path}.keras"
+    elif not path.exists():
+        shipped = ", ".join(list_pretrained()) or "none"
+        raise InputError(
+            f"{str(name_or_path)!r} is neither a file or folder nor a network that ships with "
+            f"doap_tf ({shipped})."
+        )
+    if path.is_dir():
+        if not (path / _MODEL_FILE).exists():
+            raise InputError(f"{path} holds no {_MODEL_FILE}: is its training finished?")
+        path = path / _MODEL_FILE
+    try:
+        network = tf.keras.models.load_model(path, compile=False, safe_mode=True)
+    except Exception as error:  # Keras raises many kinds for a file that is not one of its own
+        raise InputError(f"{path} cannot be read as a Keras model: {error}") from error
+    if not isinstance(network, networks.DescriptorNetwork):
+        raise InputError(f"{path} holds a {type(network).__name__}, not a DescriptorNetwork.")
+    return Descriptor(network)
