@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 # TensorFlow's start-up chatter would bury our own lines; it must be set before the import.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from absl import app, flags
+from absl import app, flags, logging
 
 from doap_tf.errors import InputError
 
@@ -39,6 +39,8 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)  # TensorFlow's own notes would bury ours
     try:
         main(argv)
     except InputError as error:

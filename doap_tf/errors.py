@@ -2,4 +2,4 @@
 
 
 class InputError(ValueError):
-    """Input that the user can mend: one line naming what was found, what is wanted and the remedy."""
+    """Input that the user can mend: one line on what was found, what is wanted, what to do."""

@@ -1,4 +1,4 @@
-"""Writing files and folders so that a crash never leaves a half-written one in place of a good one."""
+"""Writing files and folders so that a crash never leaves half of one."""
 
 import contextlib
 import os

@@ -301,7 +301,7 @@ def _histograms(
             for values in (positives, every)
         )
 
-    # A loop in the graph, not in Python: XLA compiles one small body instead of 2(b + 1) reductions.
+    # A loop in the graph: XLA compiles one small body instead of 2(b + 1) reductions.
     sums = tf.map_fn(
         cumulated,
         tf.range(problem.bins + 1, dtype=coordinates.dtype),

@@ -13,7 +13,7 @@ _BLOCKS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))  # (filters, 
 
 @keras.utils.register_keras_serializable("doap_tf")
 class L2Net(keras.Model):
-    """Seven convolutions without bias, each followed by batch normalisation without scale and shift.
+    """Seven convolutions, each followed by batch normalisation; no bias, scale or shift.
 
     Args:
         output_dim: Length of the output vector.

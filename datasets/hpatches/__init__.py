@@ -1,0 +1,5 @@
+"""HPatches and the read instructions of its benchmark."""
+
+from doap_tf.datasets.hpatches.splits import read_instruction, split_sequences
+
+__all__ = ["read_instruction", "split_sequences"]

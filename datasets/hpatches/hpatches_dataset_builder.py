@@ -1,0 +1,75 @@
+"""HPatches: sixteen views of every patch position, a TFDS split for each sequence."""
+
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets.public_api as tfds
+
+from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.errors import InputError
+from doap_tf.readers import sources, strips
+
+
+class Builder(SourceBuilder):
+    """HPatches, one split per sequence; see `read_instruction` for the benchmark's splits."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        side = strips.PATCH
+        return self._dataset_info(
+            features=tfds.features.FeaturesDict(
+                {
+                    # As bytes: TFDS would write every pixel as a 64-bit number.
+                    "patches": tfds.features.Tensor(
+                        shape=(len(strips.STRIPS), side, side, 1), dtype=np.uint8, encoding="bytes"
+                    ),
+                    "sequence": tfds.features.Text(),
+                    "index": np.int64,
+                }
+            ),
+            homepage="https://github.com/hpatches/hpatches-dataset",
+            # Tasks name patches by their place in the strips.
+            disable_shuffling=True,
+        )
+
+    def _original(self) -> sources.Original:
+        return sources.Original(
+            files=(
+                sources.OriginalFile(
+                    "hpatches-release.zip",
+                    (
+                        "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
+                        "hpatches-release.zip",
+                    ),
+                ),
+            ),
+            folder="hpatches-release",
+            holds=lambda folder: any(folder.glob("*/ref.png")),
+        )
+
+    def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
+        sequences = strips.list_patch_sequences(folder)
+        for sequence in sequences:
+            if not re.fullmatch(r"\w+", sequence.name) or sequence.name == "all":
+                raise InputError(
+                    f"{sequence}: a sequence becomes a TFDS split, whose name has letters, digits "
+                    "and underscores only and is not 'all'; rename the folder"
+                )
+        return {sequence.name: self._generate_examples(sequence) for sequence in sequences}
+
+    def _generate_examples(self, folder: pathlib.Path) -> Iterator[tuple[int, dict[str, Any]]]:
+        sequence = strips.read_patch_sequence(folder)
+        for index, views in enumerate(zip(*sequence.values(), strict=True)):
+            yield (
+                index,
+                {
+                    "patches": np.stack(views)[..., np.newaxis],
+                    "sequence": folder.name,
+                    "index": index,
+                },
+            )

@@ -1,0 +1,61 @@
+"""RomePatches: groups of ten patches that show the same place."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets.public_api as tfds
+from absl import logging
+
+from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.readers import rome, sources
+
+_GROUPS = 1_000
+_FILES = tuple(name for half in rome.HALVES for name in rome.file_names(half))
+
+
+class Builder(SourceBuilder):
+    """RomePatches, train and test."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        side = rome.PATCH
+        return self._dataset_info(
+            features=tfds.features.FeaturesDict(
+                {
+                    # As bytes: TFDS would write every pixel as a 64-bit number.
+                    "patches": tfds.features.Tensor(
+                        shape=(rome.GROUP, side, side, 1), dtype=np.uint8, encoding="bytes"
+                    ),
+                    "group": np.int64,
+                }
+            ),
+            homepage="http://lear.inrialpes.fr/people/paulin/projects/RomePatches/",
+            # Training starts its k-th batch with the k-th group.
+            disable_shuffling=True,
+        )
+
+    def _original(self) -> sources.Original:
+        mirror = "http://pascal.inrialpes.fr/data2/paulin/RomePatches/"
+        return sources.Original(
+            files=tuple(sources.OriginalFile(name, (mirror + name,)) for name in _FILES),
+            folder="RomePatches",
+            holds=lambda folder: all((folder / name).is_file() for name in _FILES),
+        )
+
+    def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
+        return {half: self._generate_examples(folder, half) for half in rome.HALVES}
+
+    def _generate_examples(
+        self, folder: pathlib.Path, half: str
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        groups, labels = rome.read_rome_half(folder, half)
+        if len(groups) != _GROUPS:
+            logging.warning(
+                "groups of Rome %s: %d found, officially %d", half, len(groups), _GROUPS
+            )
+        for index, (patches, label) in enumerate(zip(groups, labels, strict=True)):
+            yield index, {"patches": patches[..., np.newaxis], "group": label}

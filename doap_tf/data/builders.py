@@ -1,0 +1,41 @@
+"""TFDS builders by name, from the folder `datasets/`."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import doap_tf.datasets
+from doap_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+
+def builder_names() -> list[str]:
+    """The names that `builder` knows, sorted."""
+    return sorted(
+        module.parent.name
+        for folder in doap_tf.datasets.__path__
+        for module in pathlib.Path(folder).glob("*/*_dataset_builder.py")
+    )
+
+
+def builder(name: str, **kwargs: Any) -> tfds.core.DatasetBuilder:
+    """Gives the TFDS builder `name`; TFDS is imported here and not before.
+
+    Args:
+        name: one of `builder_names()`.
+        **kwargs: handed to the builder: `config`, `data_dir`, and `source`, the folder or archive
+            with the original files. Without `source` they are looked for in TFDS's manual folder,
+            then downloaded.
+
+    Example:
+        >>> notredame = builder("ubc_phototour", config="notredame", source="~/data/notredame")
+        >>> notredame.download_and_prepare()
+    """
+    if name not in builder_names():
+        raise InputError(f"unknown dataset {name!r}; known are {', '.join(builder_names())}")
+    module = importlib.import_module(f"doap_tf.datasets.{name}.{name}_dataset_builder")
+    return module.Builder(**kwargs)

@@ -1,0 +1,159 @@
+"""Patch groups from a prepared TFDS dataset: resized once, cached by content and settings."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pathlib
+import struct
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tqdm
+
+from doap_tf.data import patch_groups
+from doap_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+
+def from_tfds(
+    builder: tfds.core.DatasetBuilder,
+    splits: str | Sequence[str],
+    size: int,
+    cache_dir: str | os.PathLike,
+) -> patch_groups.PatchGroups:
+    """All groups of some splits at one size; the second call maps what the first one wrote.
+
+    Args:
+        builder: A prepared dataset with one group an example: "patches" uint8 [n, H, W, 1] and, if
+            it knows sequences, their names in "sequence".
+        splits: TFDS splits or read instructions, in the order wanted.
+        size: Side S that the network takes. Resizing follows `preprocessing.resize_patches`, and
+            rounds to 8 bits.
+        cache_dir: The groups go to a folder in here, named after dataset, size, and a hash of the
+            records' checksums and of the settings: other data never reuse it.
+    """
+    if "patches" not in builder.info.features:
+        raise InputError(f"the dataset {builder.info.full_name} does not hold groups of patches.")
+    instructions = [splits] if isinstance(splits, str) else list(splits)
+    for instruction in instructions:
+        _check_split(builder, instruction)
+    key = _key(builder, instructions, size)
+    name = "-".join([*builder.info.full_name.split("/"), f"{size}px", key[:16]])
+    directory = pathlib.Path(cache_dir) / name
+    if not os.path.exists(directory):
+        names = "+".join(instructions)
+        names = names if len(names) < 60 else f"{names[:57]}..."  # HPatches has 116 splits
+        source = f"{builder.info.full_name} {names}"
+        with patch_groups.writing(directory) as folder:
+            _write(folder, _resized_groups(builder, instructions, size), size, source)
+    return patch_groups.PatchGroups.load(directory)
+
+
+def _check_split(builder: tfds.core.DatasetBuilder, split: str) -> None:
+    known = builder.info.splits
+    if not known:
+        raise InputError(
+            f"the dataset {builder.info.full_name} is not prepared in {builder.data_path}: "
+            "call its download_and_prepare() first."
+        )
+    try:
+        empty = known[split].num_examples == 0
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            f"{builder.info.full_name} has no split {split!r}; it has {', '.join(sorted(known))}."
+        ) from error
+    if empty:
+        raise InputError(f"the split {split!r} of {builder.info.full_name} is empty.")
+
+
+def _key(builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int) -> str:
+    digest = hashlib.sha256(
+        json.dumps([patch_groups.FORMAT, builder.info.full_name, size]).encode()
+    )
+    for split in splits:
+        for part in builder.info.splits[split].file_instructions:
+            digest.update(json.dumps([part.skip, part.take]).encode())
+            for checksum in _record_checksums(pathlib.Path(part.filename)):
+                digest.update(checksum)
+    return digest.hexdigest()
+
+
+def _record_checksums(path: pathlib.Path) -> Iterator[bytes]:
+    """The checksums that a TFRecord file keeps of its records: its content, without reading it all.
+
+    A record is its length (8 bytes), a checksum of that (4), the data, and their checksum (4).
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            while header := file.read(12):
+                if len(header) == 12:
+                    file.seek(struct.unpack_from("<Q", header)[0], os.SEEK_CUR)
+                checksum = file.read(4)
+                if len(checksum) < 4:
+                    raise InputError(f"{path} is cut short: prepare the dataset again.")
+                yield checksum
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+
+
+def _resized_groups(
+    builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int
+) -> Iterator[tuple[np.ndarray, str | None]]:
+    """Gives the patches uint8 [n, S, S] and the sequence of one group after the other."""
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    from doap_tf.preprocessing import resize_patches
+
+    def resized(example):
+        patches = tf.cast(tf.round(resize_patches(example["patches"], size)), tf.uint8)
+        return patches[..., 0], example.get("sequence", "")
+
+    in_order = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
+    has_sequences = "sequence" in builder.info.features
+    count = sum(builder.info.splits[split].num_examples for split in splits)
+    with tqdm.tqdm(total=count, unit="group", desc=builder.info.full_name) as progress:
+        for split in splits:
+            examples = builder.as_dataset(split=split, read_config=in_order)
+            examples = examples.map(resized, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+            for patches, sequence in examples.as_numpy_iterator():
+                yield patches, sequence.decode() if has_sequences else None
+                progress.update()
+
+
+def _write(
+    folder: pathlib.Path,
+    groups: Iterator[tuple[np.ndarray, str | None]],
+    size: int,
+    source: str,
+) -> None:
+    """Writes groups of unknown number as they come, so that memory never holds them all."""
+    sizes: list[int] = []
+    sequences: list[int] = []
+    numbers: dict[str, int] = {}
+    with (folder / patch_groups.PATCHES_FILE).open("wb") as file:
+        # NumPy pads headers so that an array may grow: this one is as long as the final one.
+        file.write(_npy_header((0, size, size)))
+        for patches, name in groups:
+            file.write(patches.tobytes())
+            sizes.append(len(patches))
+            sequences.append(-1 if name is None else numbers.setdefault(name, len(numbers)))
+        file.seek(0)
+        file.write(_npy_header((sum(sizes), size, size)))
+    labels = np.stack([np.arange(len(sizes)), sequences, np.full(len(sizes), -1)], axis=1)
+    table = np.repeat(labels.astype(np.int32), sizes, axis=0)
+    patch_groups.write_tables(folder, table, list(numbers), source)
+
+
+def _npy_header(shape: tuple[int, ...]) -> bytes:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )
+    return header.getvalue()

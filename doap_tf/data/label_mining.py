@@ -1,0 +1,171 @@
+"""Mining distractors inside a sequence: patches of clusters that look clearly different."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import warnings
+import zipfile
+from collections.abc import Callable
+
+import numpy as np
+import tqdm
+
+from doap_tf import files
+from doap_tf.data.hog import CELL, CHANNELS, hog
+from doap_tf.data.patch_groups import PatchGroups
+from doap_tf.errors import InputError
+
+_HOG_SIZE = 64
+_THUMBNAIL_SIZE = 16
+FEATURES = (_HOG_SIZE // CELL) ** 2 * CHANNELS + _THUMBNAIL_SIZE**2
+
+_BLOCK = 1024
+
+
+def mine_labels(
+    groups: PatchGroups,
+    originals: Callable[[], PatchGroups] | None = None,
+    clusters: int = 100,
+    percentile: float = 20,
+    seed: int = 0,
+) -> PatchGroups:
+    """Clusters the patches of each sequence by appearance and marks clusters that are far apart.
+
+    Two clusters are far apart if the distance of their centres is above the given percentile of
+    all such distances in the sequence. The result is kept in the folder of `groups`, if it has
+    one, and found there the next time. One sequence is in memory at a time.
+
+    Args:
+        groups: Patches with sequences.
+        originals: Gives the same patches, row for row, at 64×64 or their own size. Features are
+            taken at 64×64, so patches that were made smaller for a network have lost detail.
+            Called only if there is something to mine. None: `groups` themselves, or what was
+            mined from originals before.
+        clusters: K; a sequence of fewer patches has as many clusters as patches.
+        percentile: Of the distances between distinct centres.
+        seed: Of K-means.
+
+    Returns:
+        The groups with `cluster` and `far_apart` filled in.
+
+    Reference: He, Lu, Sclaroff, Local Descriptors Optimized for Average Precision, appendix.
+    """
+    if not groups.groups_by_sequence:
+        raise InputError(f"{groups.source} has no sequences to mine labels in.")
+    if clusters < 2:
+        raise InputError(f"clusters must be at least 2, not {clusters}.")
+    if not 0 <= percentile <= 100:
+        raise InputError(f"percentile must lie between 0 and 100, not be {percentile}.")
+
+    settings = f"{clusters}-clusters-percentile-{percentile:g}-seed-{seed}"
+    from_originals = f"mined-{settings}.npz"
+    from_groups = f"mined-{settings}-{groups.size}px.npz"
+    accepted = [from_originals] if originals else [from_originals, from_groups]
+    if groups.directory is not None:
+        for name in accepted:
+            if os.path.exists(groups.directory / name):
+                return _with_labels(groups, *_read(groups.directory / name))
+
+    patches = groups.patches if originals is None else _same_rows(groups, originals()).patches
+    cluster, far_apart = _mine(groups, patches, clusters, percentile, seed)
+    if groups.directory is not None:
+        _keep(groups.directory / accepted[-1], cluster, far_apart)
+    return _with_labels(groups, cluster, far_apart)
+
+
+def appearance(patches: np.ndarray) -> np.ndarray:
+    """What clustering compares: HOG at 64×64, then the pixels at 16×16, without further scaling.
+
+    Pixel values lie in [0, 1]. Between random patches of Notre Dame the squared distance is then
+    52 from HOG and 13 from pixels; with values in [0, 255] HOG would not count at all.
+
+    Args:
+        patches: uint8 [N, S, S].
+
+    Returns:
+        float32 [N, 2240].
+    """
+    from doap_tf.preprocessing import resize_patches
+
+    features = np.empty([len(patches), FEATURES], np.float32)
+    for start in range(0, len(patches), _BLOCK):
+        block = patches[start : start + _BLOCK, :, :, None]
+        large = resize_patches(block, _HOG_SIZE).numpy()[..., 0].round().astype(np.uint8)
+        small = resize_patches(block, _THUMBNAIL_SIZE).numpy() / 255
+        features[start : start + _BLOCK] = np.concatenate(
+            [part.reshape(len(block), -1) for part in (hog(large), small)], axis=1
+        )
+    return features
+
+
+def _mine(
+    groups: PatchGroups, patches: np.ndarray, clusters: int, percentile: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    cluster = np.full(len(groups), -1, np.int32)
+    far_apart = np.zeros([len(groups.sequence_names), clusters, clusters], bool)
+    rows_by_sequence = np.argsort(groups.sequence, kind="stable")
+    ends = np.searchsorted(
+        groups.sequence[rows_by_sequence], np.arange(-1, len(far_apart)), "right"
+    )
+    for sequence in tqdm.trange(len(far_apart), unit="sequence", desc="label mining"):
+        rows = rows_by_sequence[ends[sequence] : ends[sequence + 1]]
+        if len(rows):
+            cluster[rows], table = _cluster(appearance(patches[rows]), clusters, percentile, seed)
+            far_apart[sequence, : len(table), : len(table)] = table
+    return cluster, far_apart
+
+
+def _cluster(
+    features: np.ndarray, clusters: int, percentile: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cluster numbers [N] and which clusters are far apart, bool [k, k], k ≤ clusters."""
+    import threadpoolctl
+    from scipy.spatial import distance
+    from sklearn import cluster, exceptions
+
+    kmeans = cluster.KMeans(min(clusters, len(features)), n_init=1, random_state=seed)
+    # With one thread the sums, and so the clusters, are the same on every machine.
+    with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
+        # Fewer different patches than clusters: the clusters left over stay empty.
+        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
+        numbers = kmeans.fit_predict(features)
+    distances = distance.pdist(kmeans.cluster_centers_)
+    if len(distances) == 0:
+        return numbers, np.zeros([1, 1], bool)
+    threshold = np.percentile(distances, percentile)
+    return numbers, distance.squareform(distances) > threshold
+
+
+def _same_rows(groups: PatchGroups, originals: PatchGroups) -> PatchGroups:
+    same = len(originals) == len(groups) and (
+        (originals.group == groups.group).all() and (originals.sequence == groups.sequence).all()
+    )
+    if not same:
+        raise InputError(
+            f"the originals, {originals.source}, are not the patches of {groups.source} row for "
+            "row: read the same splits of the same dataset."
+        )
+    return originals
+
+
+def _with_labels(groups: PatchGroups, cluster: np.ndarray, far_apart: np.ndarray) -> PatchGroups:
+    return dataclasses.replace(groups, cluster=cluster, far_apart=far_apart)
+
+
+def _keep(path: pathlib.Path, cluster: np.ndarray, far_apart: np.ndarray) -> None:
+    try:
+        with files.write_atomically(path) as temporary:
+            np.savez_compressed(temporary, cluster=cluster, far_apart=far_apart)
+    except OSError as error:
+        # A quarter of an hour of mining must not be lost because a shared cache is read-only.
+        warnings.warn(f"mined labels are used but not kept in {path}: {error}", stacklevel=3)
+
+
+def _read(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        with np.load(path) as mined:
+            return mined["cluster"], mined["far_apart"]
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is damaged ({error}): remove it to mine anew.") from error

@@ -1,0 +1,386 @@
+"""All patches of a dataset in one array, with the numbers of their groups, sequences, clusters."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from doap_tf import files
+from doap_tf.errors import InputError
+
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
+
+FORMAT = 1
+PATCHES_FILE = "patches.npy"
+_LABELS_FILE = "labels.npy"
+_FAR_APART_FILE = "far_apart.npy"
+_DESCRIPTION_FILE = "groups.json"
+
+# Keras casts labels to float32, which holds whole numbers exactly up to here.
+_GROUP_LIMIT = 2**24
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class PatchGroups:
+    """P patches of S×S pixels in G groups; the patches of a group show the same place.
+
+    A group of one patch is kept: it lengthens lists, though it has no positive to be a query for.
+
+    Attributes:
+        patches: uint8 [P, S, S], memory-mapped where they were loaded from a folder.
+        group: int32 [P], dense: every number from 0 to G − 1 occurs.
+        sequence: int32 [P], one per group; −1 where there is none, and then all other groups are
+            distractors.
+        cluster: int32 [P], numbered within the sequence; −1 until labels are mined.
+        sequence_names: The names of the sequences, by number.
+        far_apart: bool [sequences, K, K], which clusters are distractors for each other; None
+            until labels are mined.
+        source: What the patches come from, for records.
+        directory: The folder they were loaded from, or None.
+
+    Example:
+        >>> groups = PatchGroups.from_arrays(np.zeros([6, 32, 32], "uint8"), [7, 7, 8, 8, 9, 9])
+        >>> groups.labels([2, 3])
+        array([[ 1, -1, -1],
+               [ 1, -1, -1]], dtype=int32)
+    """
+
+    patches: np.ndarray
+    group: np.ndarray
+    sequence: np.ndarray
+    cluster: np.ndarray
+    sequence_names: tuple[str, ...] = ()
+    far_apart: np.ndarray | None = None
+    source: str = "arrays"
+    directory: pathlib.Path | None = None
+
+    def __post_init__(self) -> None:
+        shape = self.patches.shape
+        if self.patches.dtype != np.uint8 or len(shape) != 3 or shape[1] != shape[2]:
+            raise InputError(
+                f"patches must be uint8 [P, S, S], not {self.patches.dtype} {list(shape)}."
+            )
+        if shape[0] == 0:
+            raise InputError(f"there are no patches in {self.source}; at least one is wanted.")
+        for name in ("group", "sequence", "cluster"):
+            numbers = getattr(self, name)
+            if numbers.dtype != np.int32 or numbers.shape != shape[:1]:
+                raise InputError(
+                    f"{name} must be int32 [{shape[0]}], one number a patch, "
+                    f"not {numbers.dtype} {list(numbers.shape)}."
+                )
+        if self.group.min() < 0 or not self.group_sizes.all():
+            raise InputError("group numbers must be dense: every one from 0 to the largest.")
+        if self.group_count >= _GROUP_LIMIT:
+            raise InputError(
+                f"{self.group_count} groups are too many: {_GROUP_LIMIT} is the limit."
+            )
+        _check_range("sequence", self.sequence, len(self.sequence_names))
+        if (self.sequence != self.group_sequence[self.group]).any():
+            raise InputError("all patches of a group must belong to the same sequence.")
+        clusters = 0
+        if self.far_apart is not None:
+            clusters = self.far_apart.shape[-1]
+            wanted = (len(self.sequence_names), clusters, clusters)
+            if self.far_apart.dtype != bool or self.far_apart.shape != wanted:
+                raise InputError(
+                    f"far_apart must be bool {list(wanted)}, one table a sequence, "
+                    f"not {self.far_apart.dtype} {list(self.far_apart.shape)}."
+                )
+        _check_range("cluster", self.cluster, clusters)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        patches: np.ndarray,
+        group: Sequence[int] | np.ndarray,
+        sequence: Sequence[int] | np.ndarray | None = None,
+        sequence_names: Sequence[str] = (),
+        source: str = "arrays",
+    ) -> PatchGroups:
+        """Groups from arrays in memory.
+
+        Args:
+            patches: uint8 [P, S, S].
+            group: Integers [P], not necessarily dense: they are numbered anew in their order.
+            sequence: Integers [P] below len(sequence_names), −1 for none; None if there are none.
+            sequence_names: One name a sequence.
+            source: What the patches come from, for records.
+        """
+        group = np.unique(np.asarray(group), return_inverse=True)[1].astype(np.int32)
+        none = np.full(len(patches), -1, np.int32)
+        return cls(
+            patches=patches,
+            group=group,
+            sequence=none if sequence is None else np.asarray(sequence, np.int32),
+            cluster=none,
+            sequence_names=tuple(sequence_names),
+            source=source,
+        )
+
+    @classmethod
+    def from_tfds(
+        cls,
+        builder: tfds.core.DatasetBuilder,
+        splits: str | Sequence[str],
+        size: int,
+        cache_dir: str | os.PathLike,
+    ) -> PatchGroups:
+        """Groups of a prepared TFDS dataset, resized once and cached; see `data.from_tfds`."""
+        from doap_tf.data import from_tfds
+
+        return from_tfds.from_tfds(builder, splits, size, cache_dir)
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike) -> PatchGroups:
+        """Maps the groups that `save` or `from_tfds` wrote; reads no patch until it is used."""
+        directory = pathlib.Path(directory)
+        try:
+            description = json.loads((directory / _DESCRIPTION_FILE).read_text())
+            if description["format"] != FORMAT:
+                raise InputError(
+                    f"the format is {description['format']}, not {FORMAT}: build the groups again."
+                )
+            labels = np.load(directory / _LABELS_FILE)
+            far_apart = directory / _FAR_APART_FILE
+            return cls(
+                patches=np.load(directory / PATCHES_FILE, mmap_mode="r"),
+                group=labels[:, 0],
+                sequence=labels[:, 1],
+                cluster=labels[:, 2],
+                sequence_names=tuple(description["sequence_names"]),
+                far_apart=np.load(far_apart) if far_apart.exists() else None,
+                source=description["source"],
+                directory=directory,
+            )
+        except InputError as error:
+            raise InputError(f"{directory}: {error}") from error
+        except FileNotFoundError as error:
+            raise InputError(
+                f"no patch groups in {directory}: {error.filename} is missing."
+            ) from error
+        except OSError as error:
+            raise InputError(f"cannot read {directory}: {error.strerror or error}.") from error
+        except (EOFError, ValueError, LookupError, TypeError) as error:
+            raise InputError(
+                f"the patch groups in {directory} are damaged ({error}): "
+                "remove the folder and build it again."
+            ) from error
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[PatchGroups]) -> PatchGroups:
+        """Several datasets as one, in memory; row r of part i follows all rows of the parts before.
+
+        Groups and sequences are numbered on from part to part. A part without mined labels gets
+        an empty table: none of its clusters are far apart.
+        """
+        sizes = {part.size for part in parts}
+        if len(sizes) != 1:
+            raise InputError(
+                f"only patches of one size can be joined, not of {sorted(sizes)} pixels."
+            )
+        first_group = _offsets([part.group_count for part in parts])
+        first_sequence = _offsets([len(part.sequence_names) for part in parts])
+        tables = [part.far_apart for part in parts]
+        far_apart = None
+        if any(table is not None for table in tables):
+            clusters = max(table.shape[-1] for table in tables if table is not None)
+            names = sum(len(part.sequence_names) for part in parts)
+            far_apart = np.zeros([names, clusters, clusters], bool)
+            for first, table in zip(first_sequence, tables, strict=True):
+                if table is not None:
+                    far_apart[first : first + len(table), : table.shape[1], : table.shape[2]] = (
+                        table
+                    )
+        return cls(
+            patches=np.concatenate([part.patches for part in parts]),
+            group=np.concatenate(
+                [part.group + first for part, first in zip(parts, first_group, strict=True)]
+            ),
+            sequence=np.concatenate(
+                [
+                    np.where(part.sequence < 0, part.sequence, part.sequence + first)
+                    for part, first in zip(parts, first_sequence, strict=True)
+                ]
+            ),
+            cluster=np.concatenate([part.cluster for part in parts]),
+            sequence_names=sum((part.sequence_names for part in parts), ()),
+            far_apart=far_apart,
+            source=" + ".join(part.source for part in parts),
+        )
+
+    def save(self, directory: str | os.PathLike) -> PatchGroups:
+        """Writes a folder that `load` reads, whole or not at all; gives what `load` gives."""
+        directory = pathlib.Path(directory)
+        with writing(directory) as folder:
+            np.save(folder / PATCHES_FILE, self.patches)
+            write_tables(folder, self.label_table, self.sequence_names, self.source, self.far_apart)
+        return PatchGroups.load(directory)
+
+    def __repr__(self) -> str:
+        shape = f"{len(self)} patches of {self.size}×{self.size} in {self.group_count} groups"
+        return f"PatchGroups({self.source}: {shape})"
+
+    def __len__(self) -> int:
+        return len(self.patches)
+
+    @property
+    def size(self) -> int:
+        """Side S of a patch."""
+        return self.patches.shape[1]
+
+    @property
+    def group_count(self) -> int:
+        """G."""
+        return len(self.group_sizes)
+
+    @functools.cached_property
+    def group_sizes(self) -> np.ndarray:
+        """Number of patches in each group, int [G]."""
+        return np.bincount(self.group)
+
+    @functools.cached_property
+    def group_sequence(self) -> np.ndarray:
+        """Sequence of each group, int32 [G]."""
+        sequence = np.empty(self.group_count, np.int32)
+        sequence[self.group] = self.sequence
+        return sequence
+
+    @functools.cached_property
+    def rows_by_group(self) -> np.ndarray:
+        """All rows, those of group 0 first, int32 [P]."""
+        return np.argsort(self.group, kind="stable").astype(np.int32)
+
+    @functools.cached_property
+    def group_starts(self) -> np.ndarray:
+        """Where each group starts in `rows_by_group`, int [G]."""
+        return _offsets(self.group_sizes)
+
+    @functools.cached_property
+    def groups_by_sequence(self) -> dict[int, np.ndarray]:
+        """The groups of each sequence that has any, int [n] by sequence number."""
+        order = np.argsort(self.group_sequence, kind="stable")
+        sequences, starts = np.unique(self.group_sequence[order], return_index=True)
+        members = np.split(order, starts[1:])
+        return {int(s): m for s, m in zip(sequences, members, strict=True) if s >= 0}
+
+    @functools.cached_property
+    def label_table(self) -> np.ndarray:
+        """Group, sequence and cluster of every patch, int32 [P, 3]."""
+        return np.stack([self.group, self.sequence, self.cluster], axis=1)
+
+    def labels(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Group, sequence and cluster of the patches in these rows, int32 [M, 3]."""
+        return self.label_table[np.asarray(rows)]
+
+    def rows_of(self, group: int) -> np.ndarray:
+        """The rows of one group's patches, int32 [n]."""
+        start = self.group_starts[group]
+        return self.rows_by_group[start : start + self.group_sizes[group]]
+
+    def subset(self, rows: np.ndarray) -> PatchGroups:
+        """These rows alone, copied into memory; groups and sequences are numbered anew."""
+        used = np.unique(self.sequence[rows])
+        used = used[used >= 0]
+        number = np.full(len(self.sequence_names) + 1, -1, np.int32)
+        number[used] = np.arange(len(used))
+        return PatchGroups(
+            patches=np.asarray(self.patches[rows]),
+            group=np.unique(self.group[rows], return_inverse=True)[1].astype(np.int32),
+            sequence=number[self.sequence[rows]],  # −1 reads the last entry, which stays −1
+            cluster=self.cluster[rows],
+            sequence_names=tuple(self.sequence_names[s] for s in used),
+            far_apart=None if self.far_apart is None else self.far_apart[used],
+            source=self.source,
+        )
+
+    def split(
+        self, fraction: float, seed: int, by: str = "group"
+    ) -> tuple[PatchGroups, PatchGroups]:
+        """Parts for training and for validation, the same ones whenever the seed is the same.
+
+        Args:
+            fraction: Share of the groups or sequences that go to validation, above 0 and below 1;
+                at least one goes to either part.
+            seed: Chooses which.
+            by: "group", or "sequence" to keep the patches of a sequence on one side.
+
+        Returns:
+            (training, validation)
+        """
+        if by not in ("group", "sequence"):
+            raise InputError(f'by must be "group" or "sequence", not {by!r}.')
+        if not 0 < fraction < 1:
+            raise InputError(f"fraction must lie above 0 and below 1, not be {fraction}.")
+        unit = self.group if by == "group" else self.sequence
+        if unit.min() < 0:
+            raise InputError(f'{self.source} has patches without a sequence: split it by="group".')
+        units = np.unique(unit)
+        if len(units) < 2:
+            raise InputError(f"{self.source} has only one {by}: a split wants two at least.")
+        count = min(max(round(fraction * len(units)), 1), len(units) - 1)
+        chosen = np.random.default_rng(seed).permutation(units)[:count]
+        validation = np.isin(unit, chosen)
+        return self.subset(np.flatnonzero(~validation)), self.subset(np.flatnonzero(validation))
+
+    def content_hash(self) -> str:
+        """SHA-256 of patches, labels and tables: the same for the same groups wherever they lie."""
+        digest = hashlib.sha256(json.dumps(self.sequence_names).encode())
+        tables = (
+            [self.label_table] if self.far_apart is None else [self.label_table, self.far_apart]
+        )
+        for table in tables:
+            digest.update(table.tobytes())
+        block = max(1, 2**24 // self.size**2)
+        for start in range(0, len(self), block):
+            digest.update(self.patches[start : start + block].tobytes())
+        return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def writing(directory: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Gives a folder to write patch groups to; what prevents writing becomes an InputError."""
+    try:
+        with files.write_directory_atomically(directory) as folder:
+            yield folder
+    except OSError as error:
+        raise InputError(
+            f"cannot write patch groups to {directory}: {error.strerror or error}; "
+            "make room or choose a folder that can be written to."
+        ) from error
+
+
+def write_tables(
+    folder: pathlib.Path,
+    label_table: np.ndarray,
+    sequence_names: Sequence[str],
+    source: str,
+    far_apart: np.ndarray | None = None,
+) -> None:
+    """Writes all that a folder of patch groups holds beside the patches."""
+    np.save(folder / _LABELS_FILE, label_table)
+    if far_apart is not None:
+        np.save(folder / _FAR_APART_FILE, far_apart)
+    description = {"format": FORMAT, "source": source, "sequence_names": list(sequence_names)}
+    (folder / _DESCRIPTION_FILE).write_text(json.dumps(description, indent=1))
+
+
+def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Where each of consecutive runs of these lengths starts, int32."""
+    return (np.cumsum(counts) - counts).astype(np.int32)
+
+
+def _check_range(name: str, numbers: np.ndarray, limit: int) -> None:
+    low, high = int(numbers.min()), int(numbers.max())
+    if low < -1 or high >= limit:
+        raise InputError(f"{name} numbers must lie in [-1, {limit - 1}], not in [{low}, {high}].")

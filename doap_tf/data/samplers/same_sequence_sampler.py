@@ -1,0 +1,71 @@
+"""Batches with many distractors from the same images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from doap_tf.data.patch_groups import PatchGroups
+from doap_tf.data.samplers.filling import fill
+from doap_tf.data.samplers.sampler import Sampler
+from doap_tf.errors import InputError
+
+
+class SameSequenceSampler(Sampler):
+    """A share of a batch comes from a few random sequences, the rest from random groups.
+
+    Each of `sequences_per_batch` sequences gives random groups until it has given its part of
+    share · M patches, or all its groups where it has fewer. Random other groups of all sequences
+    fill the batch; the last one is cut as `filling.fill` says. A group occurs once in a batch.
+
+    Args:
+        sequences_per_batch: From how many sequences the share comes.
+        share: Which share of the patches; one half gives half of the groups.
+        Others: those of `Sampler`.
+    """
+
+    def __init__(
+        self,
+        groups: PatchGroups,
+        batch_size: int,
+        seed: int = 0,
+        views: int | None = None,
+        sequences_per_batch: int = 4,
+        share: float = 0.5,
+    ):
+        super().__init__(groups, batch_size, seed, views)
+        if not 0 < share <= 1:
+            raise InputError(f"share must lie above 0 and not above 1, not be {share}.")
+        if not 1 <= sequences_per_batch <= len(groups.groups_by_sequence):
+            raise InputError(
+                f"sequences_per_batch must lie between 1 and the "
+                f"{len(groups.groups_by_sequence)} sequences of {groups.source}, "
+                f"not be {sequences_per_batch}."
+            )
+        self.sequences_per_batch = sequences_per_batch
+        self.share = share
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches that hold as many patches as there are."""
+        return int(self._sizes.sum() // self.batch_size)
+
+    def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        members = self.groups.groups_by_sequence
+        sequences = rng.choice(list(members), self.sequences_per_batch, replace=False)
+        quota = int(self.share * self.batch_size / self.sequences_per_batch)
+        together = np.concatenate([self._some_of(members[s], quota, rng) for s in sequences])
+        others = self._random_groups(self._enough + len(together), rng)
+        is_other = np.ones(self.groups.group_count, bool)
+        is_other[together] = False
+        line = np.append(together, others[is_other[others]])
+        places, counts = fill(self._sizes[line], self.batch_size)
+        return line[places], counts
+
+    def _some_of(self, members: np.ndarray, quota: int, rng: np.random.Generator) -> np.ndarray:
+        members = rng.permutation(members)
+        total = np.cumsum(self._sizes[members])
+        return members[: np.searchsorted(total, quota, side="right")]
+
+    def _identity(self) -> str:
+        share = f"{self.share} of a batch from {self.sequences_per_batch} sequences"
+        return f"{super()._identity()}, {share}"

@@ -1,0 +1,40 @@
+"""Exact metrics of descriptors, distances between them, and classical descriptors to compare with.
+
+Needs NumPy only; OpenCV is imported when a baseline is asked for.
+"""
+
+from doap_tf.metrics.average_precision import (
+    average_precision,
+    average_precision_of_ranks,
+    precision_recall_curve,
+)
+from doap_tf.metrics.baselines import BASELINES, baseline
+from doap_tf.metrics.distances import (
+    NORM_HAMMING,
+    NORM_L2,
+    distance_matrix,
+    nearest,
+    paired_distances,
+)
+from doap_tf.metrics.matching import match, matching_average_precision
+from doap_tf.metrics.retrieval import retrieval_average_precisions
+from doap_tf.metrics.verification import false_positive_rate, roc_auc, roc_curve
+
+__all__ = [
+    "BASELINES",
+    "NORM_HAMMING",
+    "NORM_L2",
+    "average_precision",
+    "average_precision_of_ranks",
+    "baseline",
+    "distance_matrix",
+    "false_positive_rate",
+    "match",
+    "matching_average_precision",
+    "nearest",
+    "paired_distances",
+    "precision_recall_curve",
+    "retrieval_average_precisions",
+    "roc_auc",
+    "roc_curve",
+]

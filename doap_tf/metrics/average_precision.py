@@ -1,0 +1,95 @@
+"""Exact average precision of ranked lists, and the precision-recall curve under which it lies."""
+
+import numpy as np
+
+METHODS = ("trapezoid", "mean_precision")
+
+
+def average_precision(
+    distances: np.ndarray,
+    relevant: np.ndarray,
+    method: str = "trapezoid",
+    positives: int | None = None,
+) -> float:
+    """Average precision of a list ranked by ascending distance; ties keep their order.
+
+    Args:
+        distances: [N].
+        relevant: bool [N], which entries are positives.
+        method: `trapezoid`, the area under the linearly interpolated precision-recall curve from
+            (0, 1) on, as in the Python HPatches benchmark; or `mean_precision`, the mean of the
+            precision at the positives, as in its MATLAB twin and in scikit-learn.
+        positives: How many positives there are to find, where some are missing from the list and
+            count as not found; by default those in the list.
+
+    Returns:
+        A value in [0, 1]; 0 where there is nothing to find.
+    """
+    ranked, positives = _ranked(distances, relevant, positives)
+    ranks = np.flatnonzero(ranked) + 1
+    return float(average_precision_of_ranks(ranks, positives, method))
+
+
+def average_precision_of_ranks(
+    ranks: np.ndarray, positives: int, method: str = "trapezoid"
+) -> np.ndarray:
+    """Average precision of many lists at once, given where their positives stand.
+
+    Args:
+        ranks: int [..., P], the places of the positives, ascending, counted from 1.
+        positives: How many positives each list should have, P or more.
+        method: As in `average_precision`.
+
+    Returns:
+        float64 [...].
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+    if positives == 0:
+        return np.zeros(ranks.shape[:-1])
+    found = np.arange(1, ranks.shape[-1] + 1)
+    precision = found / ranks
+    if method == "trapezoid":
+        # Recall rises only at the positives: each adds a trapezoid between the precision there
+        # and just before, which at the head of the list is that of the point (0, 1).
+        before = np.where(ranks > 1, (found - 1) / np.maximum(ranks - 1, 1), 1.0)
+        precision = (precision + before) / 2
+    return precision.sum(axis=-1) / positives
+
+
+def precision_recall_curve(
+    distances: np.ndarray, relevant: np.ndarray, positives: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and recall, float64 [N + 1] each, after 0, 1, … N entries of the ranked list."""
+    ranked, positives = _ranked(distances, relevant, positives)
+    found = np.cumsum(ranked)
+    precision = np.append(1.0, found / np.arange(1, len(ranked) + 1))
+    return precision, np.append(0.0, found / max(positives, 1))
+
+
+def _ranked(
+    distances: np.ndarray, relevant: np.ndarray, positives: int | None
+) -> tuple[np.ndarray, int]:
+    """The labels in ranked order, and how many positives there are to find."""
+    distances, relevant = checked_list(distances, relevant)
+    in_list = int(relevant.sum())
+    if positives is None:
+        positives = in_list
+    if positives < in_list:
+        raise ValueError(f"positives must be at least the {in_list} in the list, not {positives}.")
+    return relevant[np.argsort(distances, kind="stable")], positives
+
+
+def checked_list(distances: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gives a list [N] of distances and its labels as bool [N], or raises a ValueError."""
+    distances, relevant = np.asarray(distances), np.asarray(relevant, bool)
+    if distances.ndim != 1 or distances.shape != relevant.shape:
+        raise ValueError(
+            "distances and labels must be two lists of one length, not of the shapes "
+            f"{list(distances.shape)} and {list(relevant.shape)}."
+        )
+    if np.isnan(distances).any():
+        raise ValueError(
+            f"distances must not be NaN; entry {int(np.isnan(distances).argmax())} is."
+        )
+    return distances, relevant

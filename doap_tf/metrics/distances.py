@@ -1,0 +1,230 @@
+"""Exact distances and nearest neighbours between descriptors, in blocks of bounded memory."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.metrics.parallel import parallel_map
+
+# OpenCV's constants, written out so that validating a training run does not need OpenCV.
+NORM_L2 = 4
+NORM_HAMMING = 6
+
+# Blocks of this size are reused by the allocator; larger ones are not faster.
+_BLOCK_MB = 32
+
+
+def checked_descriptors(descriptors: np.ndarray, norm: int, name: str) -> np.ndarray:
+    """Gives `descriptors` as an array, or raises an InputError that starts with `name`.
+
+    Args:
+        descriptors: [N, D] numbers for NORM_L2, packed bits [N, bits / 8] for NORM_HAMMING.
+        norm: NORM_L2 or NORM_HAMMING.
+        name: What the error calls the array.
+    """
+    descriptors = np.asarray(descriptors)
+    if norm not in _SIDES:
+        raise InputError(f"norm must be {NORM_L2} (L2) or {NORM_HAMMING} (Hamming), not {norm!r}.")
+    if descriptors.ndim != 2 or descriptors.shape[1] == 0:
+        raise InputError(f"{name} must have the shape [N, D], not {list(descriptors.shape)}.")
+    if norm == NORM_HAMMING:
+        if descriptors.dtype != np.uint8:
+            raise InputError(
+                f"{name} must be packed bits (uint8) for the Hamming distance, "
+                f"not {descriptors.dtype}."
+            )
+    elif not np.isfinite(descriptors).all():
+        row = int(np.argmin(np.isfinite(descriptors).all(axis=1)))
+        raise InputError(f"{name} must be finite; row {row} holds NaN or infinity.")
+    return descriptors
+
+
+def distance_matrix(queries: np.ndarray, database: np.ndarray, norm: int) -> np.ndarray:
+    """Distances of all queries to all descriptors of a database.
+
+    Args:
+        queries: [Q, D], or packed bits [Q, bits / 8].
+        database: [N, D], or packed bits [N, bits / 8].
+        norm: NORM_L2 or NORM_HAMMING.
+
+    Returns:
+        [Q, N], float32 for L2 and uint16 for Hamming. Equal pairs of rows have equal distances,
+        however queries and database were cut into blocks.
+    """
+    queries, database = _checked_sides(queries, database, norm)
+    side = _SIDES[norm](database)
+    return side.distance(side.compare(queries))
+
+
+def paired_distances(
+    first: np.ndarray, second: np.ndarray, norm: int, memory_mb: float = 512
+) -> np.ndarray:
+    """Distance of each row of `first` to the same row of `second`.
+
+    Args:
+        first: [N, D], or packed bits [N, bits / 8].
+        second: The same shape.
+        norm: NORM_L2 or NORM_HAMMING.
+        memory_mb: Limit for what is allocated on the way.
+
+    Returns:
+        [N], float32 for L2 and uint16 for Hamming.
+    """
+    first, second = _checked_sides(first, second, norm)
+    if len(first) != len(second):
+        raise InputError(f"paired sides must be equally long, not {len(first)} and {len(second)}.")
+    result = np.empty(len(first), np.float32 if norm == NORM_L2 else np.uint16)
+    for rows in blocks(len(first), 20 * first.shape[1], memory_mb):
+        if norm == NORM_L2:
+            difference = first[rows].astype(np.float64) - second[rows]
+            squares = np.einsum("nd,nd->n", difference, difference)
+            result[rows] = np.sqrt(squares.astype(np.float32))
+        else:
+            result[rows] = np.bitwise_count(first[rows] ^ second[rows]).sum(axis=1)
+    return result
+
+
+def nearest(
+    queries: np.ndarray, database: np.ndarray, norm: int, k: int = 1, memory_mb: float = 512
+) -> tuple[np.ndarray, np.ndarray]:
+    """Finds the `k` nearest neighbours of every query; ties go to the lowest index.
+
+    Args:
+        queries: [Q, D], or packed bits [Q, bits / 8].
+        database: [N, D], or packed bits [N, bits / 8].
+        norm: NORM_L2 or NORM_HAMMING.
+        k: How many neighbours; a small number.
+        memory_mb: Limit for what is allocated on the way.
+
+    Returns:
+        Indices int64 [Q, k] and distances float32 [Q, k], nearest first. Where the database has
+        fewer than k rows, the index is −1 and the distance infinite.
+    """
+    queries, database = _checked_sides(queries, database, norm)
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k!r}.")
+    indices = np.full((len(queries), k), -1, np.int64)
+    found = np.full((len(queries), k), np.inf, np.float32)
+    for columns in blocks(len(database), 32 * (database.shape[1] + 2), memory_mb):
+        side = _SIDES[norm](database[columns])
+        for rows in blocks(len(queries), 32 * side.size, min(memory_mb, _BLOCK_MB)):
+            closest, values = _smallest(side.compare(queries[rows]), k)
+            # Earlier blocks stand first and the sort is stable: ties stay with the lowest index.
+            all_indices = np.hstack([indices[rows], closest + columns.start])
+            all_values = np.hstack([found[rows], values])
+            order = np.argsort(all_values, axis=1, kind="stable")[:, :k]
+            indices[rows] = np.take_along_axis(all_indices, order, axis=1)
+            found[rows] = np.take_along_axis(all_values, order, axis=1)
+    return indices, _SIDES[norm].distance(found)
+
+
+def blocks(count: int, bytes_each: int, memory_mb: float) -> Iterator[slice]:
+    """Cuts `count` things of `bytes_each` into slices of at most `memory_mb`, or of one thing."""
+    step = max(1, int(memory_mb * 2**20 / bytes_each))
+    for start in range(0, count, step):
+        yield slice(start, min(start + step, count))
+
+
+def _checked_sides(
+    queries: np.ndarray, database: np.ndarray, norm: int
+) -> tuple[np.ndarray, np.ndarray]:
+    queries = checked_descriptors(queries, norm, "queries")
+    database = checked_descriptors(database, norm, "database")
+    if queries.shape[1] != database.shape[1]:
+        raise InputError(
+            f"descriptors of two widths cannot be compared: {queries.shape[1]} and "
+            f"{database.shape[1]}."
+        )
+    return queries, database
+
+
+def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and values [Q, min(k, N)] of the smallest of each row; overwrites `values`."""
+    rows = np.arange(len(values))
+    largest = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
+    columns, smallest = [], []
+    for _ in range(min(k, values.shape[1])):
+        columns.append(values.argmin(axis=1))
+        smallest.append(values[rows, columns[-1]])
+        values[rows, columns[-1]] = largest
+    return np.stack(columns, axis=1), np.stack(smallest, axis=1)
+
+
+class _EuclideanSide:
+    """A database prepared for squared L2 distances by one matrix product.
+
+    The product runs in float64 and is rounded once to float32, because the sum |q|² − 2qd + |d|²
+    cancels: in float32 the order of near neighbours, and of equal ones, would be left to chance.
+    """
+
+    def __init__(self, database: np.ndarray):
+        self.size, dimension = database.shape
+        self._columns = np.ones((dimension + 2, self.size))
+        self._columns[:dimension] = database.T
+        self._columns[dimension + 1] = np.square(self._columns[:dimension]).sum(axis=0)
+
+    def compare(self, queries: np.ndarray) -> np.ndarray:
+        """Squared distances float32 [Q, N] of queries [Q, D]."""
+        dimension = queries.shape[1]
+        rows = np.ones((len(queries), dimension + 2))
+        rows[:, :dimension] = queries
+        rows[:, dimension] = np.square(rows[:, :dimension]).sum(axis=1)
+        rows[:, :dimension] *= -2
+        squares = rows @ self._columns
+        largest = rows[:, dimension].max(initial=0) + self._columns[-1].max(initial=0)
+        # What lies below the rounding error of the sum is the distance of identical rows.
+        squares[squares < 4 * dimension * np.finfo(np.float64).eps * largest] = 0
+        return squares.astype(np.float32)
+
+    @staticmethod
+    def distance(compared: np.ndarray) -> np.ndarray:
+        return np.sqrt(compared, out=compared)
+
+
+class _HammingSide:
+    """A database of packed bits prepared for Hamming distances by XOR and popcount on words."""
+
+    # A tile of words stays in the cache while it is combined and counted.
+    _TILE_ROWS, _TILE_COLUMNS = 64, 4096
+
+    def __init__(self, database: np.ndarray):
+        self.size = len(database)
+        self._words = np.ascontiguousarray(self._as_words(database).T)
+
+    @staticmethod
+    def _as_words(packed: np.ndarray) -> np.ndarray:
+        """uint64 [N, ceil(bytes / 8)] of uint8 [N, bytes]; padding bits are zero on both sides."""
+        padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+        padded[:, : packed.shape[1]] = packed
+        return padded.view(np.uint64)
+
+    def compare(self, queries: np.ndarray) -> np.ndarray:
+        """Distances uint16 [Q, N] of packed queries [Q, bits / 8]."""
+        words = self._as_words(queries)
+        result = np.zeros((len(queries), self.size), np.uint16)
+
+        def fill(start: int) -> None:
+            rows = slice(start, start + self._TILE_ROWS)
+            for left in range(0, self.size, self._TILE_COLUMNS):
+                columns = slice(left, left + self._TILE_COLUMNS)
+                tile = result[rows, columns]
+                differing = np.empty(tile.shape, np.uint64)
+                counts = np.empty(tile.shape, np.uint8)
+                for query, database in zip(words[rows].T, self._words[:, columns], strict=True):
+                    np.bitwise_xor(query[:, np.newaxis], database, out=differing)
+                    np.bitwise_count(differing, out=counts)
+                    tile += counts
+
+        parallel_map(fill, range(0, len(queries), self._TILE_ROWS))
+        return result
+
+    @staticmethod
+    def distance(compared: np.ndarray) -> np.ndarray:
+        return compared
+
+
+_SIDES: dict[int, type[_EuclideanSide] | type[_HammingSide]] = {
+    NORM_L2: _EuclideanSide,
+    NORM_HAMMING: _HammingSide,
+}

@@ -1,0 +1,52 @@
+"""Retrieval of the other members of a patch's group from a collection."""
+
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.metrics.average_precision import average_precision_of_ranks
+from doap_tf.metrics.distances import blocks, distance_matrix
+from doap_tf.metrics.parallel import parallel_map
+
+
+def retrieval_average_precisions(
+    descriptors: np.ndarray,
+    groups: np.ndarray,
+    norm: int,
+    method: str = "trapezoid",
+    memory_mb: float = 512,
+) -> np.ndarray:
+    """Average precision of every patch that has a match, as a query to all other patches.
+
+    Args:
+        descriptors: [N, D], or packed bits [N, bits / 8].
+        groups: int [N]; patches of one group match.
+        norm: NORM_L2 or NORM_HAMMING.
+        method: As in `average_precision`.
+        memory_mb: Limit for what is allocated on the way.
+
+    Returns:
+        float64 [Q], one value a query, in the order of the patches. Patches that are alone in
+        their group are distractors only.
+    """
+    groups = np.asarray(groups)
+    if groups.shape != (len(descriptors),):
+        raise InputError(
+            f"groups must have the shape [{len(descriptors)}], one number a descriptor, "
+            f"not {list(groups.shape)}."
+        )
+    _, membership, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    queries = np.flatnonzero(sizes[membership] > 1)
+    result = np.empty(len(queries))
+    for block in blocks(len(queries), 32 * len(groups), memory_mb):
+        rows = queries[block]
+        values = distance_matrix(descriptors[rows], descriptors, norm)
+
+        def precision(place: int, rows: np.ndarray = rows, values: np.ndarray = values) -> float:
+            query = rows[place]
+            order = np.argsort(values[place], kind="stable")
+            order = order[order != query]
+            ranks = np.flatnonzero(groups[order] == groups[query]) + 1
+            return float(average_precision_of_ranks(ranks, len(ranks), method))
+
+        result[block] = parallel_map(precision, range(len(rows)))
+    return result

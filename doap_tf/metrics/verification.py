@@ -1,0 +1,60 @@
+"""How well a distance tells matching pairs from others: FPR95, ROC curve and its area."""
+
+import numpy as np
+
+from doap_tf.metrics.average_precision import checked_list
+
+
+def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: float = 0.95) -> float:
+    """Share of the non-matches accepted where `recall` of the matches are: FPR95 by default.
+
+    Pairs are accepted by ascending distance (ties in the order given) up to the first pair at
+    which the accepted matches reach `recall` of all.
+
+    Args:
+        distances: [N].
+        matches: bool [N], which pairs match; some must and some must not.
+        recall: In (0, 1].
+    """
+    distances, matches = _checked_pairs(distances, matches)
+    if not 0 < recall <= 1:
+        raise ValueError(f"recall must lie in (0, 1], not {recall}.")
+    ranked = matches[np.argsort(distances, kind="stable")]
+    accepted = np.cumsum(ranked)
+    # The product may exceed a whole number by a rounding error, which must not cost one match.
+    last = int(np.argmax(accepted >= recall * accepted[-1] - 1e-9))
+    return float((last + 1 - accepted[last]) / (len(ranked) - accepted[-1]))
+
+
+def roc_auc(distances: np.ndarray, matches: np.ndarray) -> float:
+    """Area under the ROC curve: the chance that a match is nearer than a non-match, ties half.
+
+    Args:
+        distances: [N].
+        matches: bool [N], which pairs match; some must and some must not.
+    """
+    distances, matches = _checked_pairs(distances, matches)
+    others = np.sort(distances[~matches])
+    nearer = np.searchsorted(others, distances[matches], side="left")
+    not_farther = np.searchsorted(others, distances[matches], side="right")
+    return float(1 - (nearer.mean() + not_farther.mean()) / (2 * len(others)))
+
+
+def roc_curve(distances: np.ndarray, matches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """False and true positive rates, float64 each: (0, 0), then a point a distinct distance."""
+    distances, matches = _checked_pairs(distances, matches)
+    order = np.argsort(distances, kind="stable")
+    distances, matches = distances[order], matches[order]
+    ends = np.append(np.flatnonzero(distances[1:] != distances[:-1]), len(distances) - 1)
+    true, false = np.cumsum(matches)[ends], np.cumsum(~matches)[ends]
+    return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
+
+
+def _checked_pairs(distances: np.ndarray, matches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    distances, matches = checked_list(distances, matches)
+    if matches.all() or not matches.any():
+        raise ValueError(
+            "verification needs matching and other pairs, "
+            f"not {int(matches.sum())} and {int((~matches).sum())}."
+        )
+    return distances, matches

@@ -1,0 +1,1 @@
+"""Training of descriptor networks: batches, steps, schedules, checkpoints, records."""

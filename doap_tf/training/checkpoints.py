@@ -1,0 +1,82 @@
+"""Checkpoints of which the newest is valid at every instant."""
+
+import json
+import pathlib
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import logging
+
+from doap_tf import files
+from doap_tf.errors import InputError
+
+_STATE = "state"
+_NAME = re.compile(r"step-(\d{9})\.npz")
+
+
+class Checkpoint(NamedTuple):
+    """All that a run needs to go on: arrays by name, and what JSON can hold."""
+
+    arrays: dict[str, np.ndarray]
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """Checkpoints in a folder, one file each, written beside and renamed.
+
+    Args:
+        directory: The folder; made when the first one is written.
+        keep: How many of the newest to keep.
+    """
+
+    def __init__(self, directory: pathlib.Path, keep: int = 2):
+        self._directory = directory
+        self._keep = keep
+
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> None:
+        """Writes one, then removes the oldest ones."""
+        path = self._directory / f"step-{step:09d}.npz"
+        text = np.frombuffer(json.dumps(dict(state)).encode(), np.uint8)
+        try:
+            with files.write_atomically(path) as temporary:
+                np.savez(temporary, **{_STATE: text}, **arrays)
+        except OSError as error:
+            raise InputError(
+                f"the checkpoint {path} cannot be written ({error.strerror}); the one before it "
+                "is whole. Make room and run the same command again."
+            ) from error
+        for old in self._paths()[self._keep :]:
+            old.unlink(missing_ok=True)
+
+    def newest(self) -> Checkpoint | None:
+        """Reads the newest one that is whole, or None if there is none at all."""
+        paths = self._paths()
+        for path in paths:
+            try:
+                return _read(path)
+            except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+                logging.warning("%s cannot be read (%s): trying the one before.", path, error)
+        if paths:
+            raise InputError(
+                f"none of the checkpoints in {self._directory} can be read: "
+                "remove the folder to start anew."
+            )
+        return None
+
+    def _paths(self) -> list[pathlib.Path]:
+        """All checkpoints, the newest first."""
+        return sorted(
+            (path for path in self._directory.glob("*.npz") if _NAME.fullmatch(path.name)),
+            reverse=True,
+        )
+
+
+def _read(path: pathlib.Path) -> Checkpoint:
+    # Reading every member checks its CRC, so a damaged file is found here and not later.
+    with np.load(path, allow_pickle=False) as content:
+        arrays = {name: content[name] for name in content.files}
+    state = json.loads(arrays.pop(_STATE).tobytes())
+    return Checkpoint(arrays, state)

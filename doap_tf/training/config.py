@@ -1,0 +1,115 @@
+"""All settings of a training run that decide its outcome or its records."""
+
+import dataclasses
+
+from doap_tf.errors import InputError
+from doap_tf.training.schedule import SCHEDULES
+
+LOSSES = ("average_precision", "hardest_in_batch")
+SAME_SEQUENCE = ("ignored", "distractors", "mined")
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of a run; those of `OPERATIONAL` may change when it is resumed.
+
+    Attributes:
+        batch_size: Patches in a list, over all replicas.
+        steps: Number of updates.
+        seed: Of weights, batches, dropout and augmentation.
+        learning_rate: At 1,024 patches; scaled linearly with the batch size.
+        schedule: How the rate falls, see `schedule.learning_rate`.
+        decay_steps: After how many steps `"step"` divides the rate by ten.
+        momentum: Of SGD.
+        weight_decay: Added to the gradient of kernels, times the kernel.
+        transformer_rate: Factor of the rate of the spatial transformer's prediction layer.
+        clip_norm: Largest norm of the whole gradient; 0 for any.
+        same_sequence: What patches of other groups of the same sequence are: `"ignored"`, or
+            `"distractors"`, or `"mined"`: distractors where label mining found them far apart.
+        loss: `"average_precision"` or `"hardest_in_batch"`.
+        form: Form of Average Precision.
+        bins: Histogram bins; 0 for the default of the head.
+        head: `"real"` or `"binary"`.
+        dimension: Number of values or bits.
+        width: Multiplier of the network's filters.
+        dropout: Before the last convolution.
+        spatial_transformer: Whether patches are aligned first.
+        padding: What the transformer sees outside of a patch.
+        magnification: Which the patches were cut at.
+        turn: Whether groups are flipped and turned by quarters.
+        affine_jitter: Strength of random affine maps of each patch.
+        photometric_jitter: Strength of random changes of light of each patch.
+        synchronized_batch_norm: Whether batch statistics are taken over all replicas.
+        precision: `"float32"` or `"mixed_bfloat16"`.
+        xla: Whether the step is compiled.
+        checkpoint_every: Steps between checkpoints.
+        validate_every: Steps between validations.
+        log_every: Steps between lines of the log.
+    """
+
+    batch_size: int = 1024
+    steps: int = 1000
+    seed: int = 0
+    learning_rate: float = 0.1
+    schedule: str = "linear"
+    decay_steps: int = 0
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    transformer_rate: float = 0.01
+    clip_norm: float = 0.0
+    same_sequence: str = "ignored"
+    loss: str = "average_precision"
+    form: str = "tie_aware"
+    bins: int = 0
+    head: str = "real"
+    dimension: int = 128
+    width: float = 1.0
+    dropout: float = 0.1
+    spatial_transformer: bool = False
+    padding: str = "replicate"
+    magnification: float = 5.0
+    turn: bool = False
+    affine_jitter: float = 0.0
+    photometric_jitter: float = 0.0
+    synchronized_batch_norm: bool = False
+    precision: str = "float32"
+    xla: bool = False
+    checkpoint_every: int = 500
+    validate_every: int = 500
+    log_every: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} must be at least 1, not {getattr(self, name)}.")
+        for name in ("seed", "weight_decay", "clip_norm", "affine_jitter", "photometric_jitter"):
+            if getattr(self, name) < 0:
+                raise InputError(f"--{name} must not be negative, but is {getattr(self, name)}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"--learning_rate must be above 0, not {self.learning_rate}.")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"--momentum must be in [0, 1), not {self.momentum}.")
+        if self.schedule == "step" and self.decay_steps < 1:
+            raise InputError("--schedule=step wants --decay_epochs or --decay_steps above 0.")
+        for name, allowed in (
+            ("schedule", SCHEDULES),
+            ("same_sequence", SAME_SEQUENCE),
+            ("loss", LOSSES),
+            ("precision", PRECISIONS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"--{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
+                )
+
+
+OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
+
+
+def difference(now: TrainingConfig, before: dict) -> str | None:
+    """Names the first setting in which a checkpoint's run differs so that it cannot be resumed."""
+    for name, value in dataclasses.asdict(now).items():
+        if name not in OPERATIONAL and before.get(name) != value:
+            return f"--{name} was {before.get(name)!r} and is {value!r} now"
+    return None

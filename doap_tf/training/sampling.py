@@ -1,0 +1,57 @@
+"""The sampler of a run, by name."""
+
+from collections.abc import Sequence
+
+from doap_tf.data import (
+    GroupSampler,
+    MixtureSampler,
+    PatchGroups,
+    RomeSampler,
+    SameSequenceSampler,
+    Sampler,
+    SequencePairSampler,
+    batch_shares,
+)
+from doap_tf.errors import InputError
+
+_SAMPLERS = {
+    "groups": GroupSampler,
+    "same_sequence": SameSequenceSampler,
+    "sequence_pairs": SequencePairSampler,
+    "rome": RomeSampler,
+}
+SAMPLERS = tuple(_SAMPLERS)
+
+
+def make_sampler(
+    name: str,
+    parts: Sequence[PatchGroups],
+    weights: Sequence[float],
+    batch_size: int,
+    seed: int,
+    views: int | None,
+) -> Sampler | MixtureSampler:
+    """Gives a sampler over one dataset, or over the concatenation of several.
+
+    Args:
+        name: One of `SAMPLERS`.
+        parts: The datasets.
+        weights: The share of each in a batch; equal shares if empty.
+        batch_size: M.
+        seed: Of the order of batches.
+        views: At most so many patches of a group; None for all.
+    """
+    if name not in _SAMPLERS:
+        raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {name!r}.")
+    weights = list(weights) or [1.0] * len(parts)
+    if len(weights) != len(parts):
+        raise InputError(f"{len(parts)} datasets want as many weights, not {len(weights)}.")
+    if len(parts) == 1:
+        return _SAMPLERS[name](parts[0], batch_size, seed, views)
+    shares = batch_shares(batch_size, weights)
+    return MixtureSampler(
+        [
+            _SAMPLERS[name](part, share, seed, views)
+            for part, share in zip(parts, shares, strict=True)
+        ]
+    )

@@ -1,0 +1,23 @@
+"""How the learning rate falls during training."""
+
+import math
+
+SCHEDULES = ("linear", "step", "cosine")
+
+
+def learning_rate(schedule: str, base: float, step: int, steps: int, decay_steps: int) -> float:
+    """The rate at a step, counted from 0.
+
+    Args:
+        schedule: `"linear"` to zero over all steps, `"step"` divides by ten after every
+            `decay_steps`, `"cosine"` to zero over all steps.
+        base: The rate at the start.
+        step: Which step.
+        steps: Number of steps of the run.
+        decay_steps: For `"step"`.
+    """
+    if schedule == "linear":
+        return base * (1 - step / steps)
+    if schedule == "step":
+        return base * 0.1 ** (step // decay_steps)
+    return base * (1 + math.cos(math.pi * step / steps)) / 2

@@ -1,0 +1,264 @@
+"""What all builders owe: bad input is named in one line and leaves nothing that loads."""
+
+import os
+import pathlib
+import shutil
+import urllib.error
+import urllib.request
+
+import cv2
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from doap_tf.data.builders import builder, builder_names
+from doap_tf.errors import InputError
+from doap_tf.readers import mosaics, sources
+from tests import layouts
+
+
+def write(name, folder):
+    if name == "ubc_phototour":
+        layouts.write_ubc(folder, groups=80)
+    elif name == "hpatches":
+        layouts.write_hpatches(folder, positions=2)
+    elif name == "rome_patches":
+        layouts.write_rome(folder, groups=2)
+    else:
+        layouts.write_image_sequences(folder, ["graf"])
+
+
+def prepared(data_dir):
+    return list(data_dir.rglob("dataset_info.json"))
+
+
+def leftovers(data_dir):
+    return [
+        path for path in data_dir.rglob("*") if "incomplete" in path.name or "tfrecord" in path.name
+    ]
+
+
+def cut_first_line(path):
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        (
+            "ubc_phototour",
+            lambda f: (f / "patches0001.bmp").write_bytes(
+                (f / "patches0001.bmp").read_bytes()[:-100]
+            ),
+            "patches0001.bmp .* no whole image",
+        ),
+        ("ubc_phototour", lambda f: (f / "patches0000.bmp").unlink(), "lacks mosaic patches0000"),
+        ("ubc_phototour", lambda f: cut_first_line(f / "info.txt"), "the list is cut short"),
+        (
+            "hpatches",
+            lambda f: cv2.imwrite(str(f / "v_courses/h2.png"), np.zeros((130, 64), np.uint8)),
+            "h2.png is 64×130 pixels",
+        ),
+        (
+            "hpatches",
+            lambda f: cv2.imwrite(str(f / "v_courses/h2.png"), np.zeros((131, 65), np.uint8)),
+            "h2.png is 65×131 pixels",
+        ),
+        ("hpatches", lambda f: (f / "v_courses/t3.png").unlink(), "v_courses lacks t3.png"),
+        ("hpatches", lambda f: (f / "v_courses").rename(f / "v-courses"), "rename the folder"),
+        (
+            "rome_patches",
+            lambda f: (f / "patch_retrieval_Rome_test.mat").write_text("<html>"),
+            "Rome_test.mat is no MATLAB file",
+        ),
+        (
+            "oxford_affine",
+            lambda f: (f / "graf/H1to4p").write_text("1 0 0 0 1 0 1 1 0"),
+            "H1to4p is a singular homography",
+        ),
+        (
+            "oxford_affine",
+            lambda f: (f / "graf/H1to4p").write_text("<html> not found"),
+            "H1to4p is no homography",
+        ),
+    ],
+)
+def test_damaged_files_leave_nothing_behind(tmp_path, name, damage, message):
+    source, data_dir = tmp_path / "source", tmp_path / "data"
+    write(name, source)
+    damage(source)
+    with pytest.raises(InputError, match=message) as error:
+        builder(name, source=source, data_dir=data_dir).download_and_prepare()
+    assert "\n" not in str(error.value)
+    assert not prepared(data_dir) and not leftovers(data_dir)
+    # Mended files are prepared in the same place.
+    shutil.rmtree(source)
+    write(name, source)
+    mended = builder(name, source=source, data_dir=data_dir)
+    mended.download_and_prepare()
+    assert all(split.num_examples for split in mended.info.splits.values())
+
+
+def test_an_interrupted_preparation_starts_clean(tmp_path, monkeypatch):
+    source, data_dir = tmp_path / "source", tmp_path / "data"
+    write("ubc_phototour", source)
+
+    def interrupted(folder):
+        yield next(iterate_groups(folder))
+        raise KeyboardInterrupt
+
+    iterate_groups = mosaics.iterate_groups
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(mosaics, "iterate_groups", interrupted)
+        builder("ubc_phototour", source=source, data_dir=data_dir).download_and_prepare()
+    assert not prepared(data_dir) and not leftovers(data_dir)
+
+    # What a killed process leaves: TFDS's unfinished folder and half-unpacked files.
+    killed = data_dir / "ubc_phototour" / "liberty" / "incomplete.ABCDEF_1.0.0"
+    killed.mkdir(parents=True)
+    (killed / "ubc_phototour-train.tfrecord-00000-of-00001").write_bytes(b"half")
+    (data_dir / ".ubc_phototour.scratch" / "liberty").mkdir(parents=True)
+    whole = builder("ubc_phototour", source=source, data_dir=data_dir)
+    whole.download_and_prepare()
+    assert whole.info.splits["train"].num_examples == 80
+    assert not killed.exists() and not (data_dir / ".ubc_phototour.scratch").exists()
+
+
+def test_a_preparation_is_used_again_but_only_for_the_same_files(tmp_path):
+    source, data_dir = tmp_path / "source", tmp_path / "data"
+    write("rome_patches", source)
+    # Made before the data is there, as in a process that waits for another one.
+    waiting = builder("rome_patches", source=source, data_dir=data_dir)
+    builder("rome_patches", source=source, data_dir=data_dir).download_and_prepare()
+    waiting.download_and_prepare()
+    assert waiting.info.splits["train"].num_examples == 2
+    # Without a source, what is prepared is taken.
+    builder("rome_patches", data_dir=data_dir).download_and_prepare()
+
+    layouts.write_rome(tmp_path / "other", groups=3)
+    with pytest.raises(InputError, match=r"was prepared from other files than .*other"):
+        builder("rome_patches", source=tmp_path / "other", data_dir=data_dir).download_and_prepare()
+    with pytest.raises(InputError, match="nowhere of rome_patches does not exist"):
+        builder(
+            "rome_patches", source=tmp_path / "nowhere", data_dir=data_dir
+        ).download_and_prepare()
+
+
+@pytest.mark.parametrize("place", ["source", "manual"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_files_may_be_packed_or_not_and_given_or_placed(tmp_path, place, packed):
+    folder = tmp_path / "place" / "hpatches-release"
+    write("hpatches", folder)
+    if packed:
+        shutil.make_archive(str(folder), "gztar", folder.parent, folder.name)
+        shutil.rmtree(folder)
+    data_dir = tmp_path / "data"
+    if place == "source":
+        source = folder.with_name("hpatches-release.tar.gz") if packed else folder
+        hpatches, config = builder("hpatches", data_dir=data_dir, source=source), None
+    else:
+        hpatches = builder("hpatches", data_dir=data_dir)
+        config = tfds.download.DownloadConfig(manual_dir=folder.parent)
+    hpatches.download_and_prepare(download_config=config)
+    assert {name: split.num_examples for name, split in hpatches.info.splits.items()} == {
+        "i_ajuntament": 2,
+        "v_courses": 2,
+    }
+    assert sorted(path.name for path in data_dir.iterdir()) == [
+        ".hpatches.lock",
+        "downloads",
+        "hpatches",
+    ]
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*arguments, **options):
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("ubc_phototour", ["liberty.zip", "BrownPhotoTour/liberty.zip", "folder liberty"]),
+        ("hpatches", ["hpatches-release.zip", "huggingface.co", "folder hpatches-release"]),
+        ("rome_patches", ["patch_retrieval_Rome_test_labels.mat", "pascal.inrialpes.fr"]),
+        ("oxford_affine", ["wall.tar.gz", "robots.ox.ac.uk", "folder oxford_affine"]),
+    ],
+)
+def test_missing_files_are_told_with_where_to_get_and_to_put_them(
+    tmp_path, no_network, name, files
+):
+    with pytest.raises(InputError) as error:
+        builder(name, data_dir=tmp_path).download_and_prepare()
+    message = str(error.value)
+    assert "\n" not in message
+    for part in [*files, f"into {tmp_path / 'downloads' / 'manual'}", "source"]:
+        assert part in message
+    assert not prepared(tmp_path)
+
+
+def test_a_mirror_s_files_are_kept_if_good_and_dropped_if_not(tmp_path, monkeypatch):
+    mirror = tmp_path / "mirror"
+    write("hpatches", mirror / "hpatches-release")
+    archive = shutil.make_archive(str(mirror), "zip", mirror)
+    original = sources.Original(
+        (sources.OriginalFile("hpatches-release.zip", (pathlib.Path(archive).as_uri(),)),),
+        "hpatches-release",
+        lambda folder: any(folder.glob("*/ref.png")),
+    )
+    hpatches = builder("hpatches", data_dir=tmp_path / "good")
+    monkeypatch.setattr(type(hpatches), "_original", lambda self: original)
+    hpatches.download_and_prepare()
+    assert hpatches.info.splits["v_courses"].num_examples == 2
+    assert (tmp_path / "good" / "downloads" / "hpatches" / "hpatches-release.zip").is_file()
+
+    (mirror / "hpatches-release" / "v_courses" / "t3.png").unlink()
+    shutil.make_archive(str(mirror), "zip", mirror)
+    with pytest.raises(InputError, match=r"lacks t3\.png"):
+        builder("hpatches", data_dir=tmp_path / "bad").download_and_prepare()
+    assert not (tmp_path / "bad" / "downloads" / "hpatches").exists()
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(tmp_path):
+    write("rome_patches", tmp_path / "source")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(InputError, match=r"cannot prepare rome_patches in .*file/data: "):
+        builder(
+            "rome_patches", source=tmp_path / "source", data_dir=tmp_path / "file" / "data"
+        ).download_and_prepare()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_data_folder_without_permission_is_named(tmp_path):
+    write("rome_patches", tmp_path / "source")
+    data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o555)
+    with pytest.raises(InputError, match=r"cannot prepare rome_patches in .*data: .*denied"):
+        builder(
+            "rome_patches", source=tmp_path / "source", data_dir=data_dir
+        ).download_and_prepare()
+    assert not list(data_dir.iterdir())
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    write("rome_patches", tmp_path / "source")
+
+    def full(self, *arguments):
+        raise OSError(28, "No space left on device")
+
+    rome = builder("rome_patches", source=tmp_path / "source", data_dir=tmp_path / "data")
+    monkeypatch.setattr(type(rome.info), "write_to_directory", full)
+    with pytest.raises(InputError, match=r"cannot prepare rome_patches in .*No space left"):
+        rome.download_and_prepare()
+    assert not prepared(tmp_path / "data") and not leftovers(tmp_path / "data")
+
+
+def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
+    assert {"hpatches", "oxford_affine", "rome_patches", "ubc_phototour"} <= set(builder_names())
+    with pytest.raises(InputError, match="unknown dataset 'mnist'; known are hpatches, "):
+        builder("mnist")
+    with pytest.raises(InputError, match="unknown config 'rome' of ubc_phototour; known are"):
+        builder("ubc_phototour", config="rome", data_dir=tmp_path)

@@ -1,0 +1,74 @@
+"""Running train_main.py as a user does: in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from doap_tf.data import PatchGroups
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+TINY = (
+    "--width=0.125",
+    "--dimension=16",
+    "--batch_size=32",
+    "--learning_rate=1.0",
+    "--log_every=1",
+    "--validate_every=1000",
+)
+
+_WITH_LOGICAL_CPUS = """
+import runpy, sys, tensorflow as tf
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * int(sys.argv.pop(1)),
+)
+sys.argv[0] = "train_main.py"
+runpy.run_path("train_main.py", run_name="__main__")
+"""
+
+
+def start(*flags: str, logical_cpus: int = 1, **environment: str) -> subprocess.Popen:
+    """Starts training; its output can be read line by line."""
+    command = [sys.executable, "-c", _WITH_LOGICAL_CPUS, str(logical_cpus), *flags]
+    return subprocess.Popen(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen, wanted: int = 0) -> str:
+    """Waits for the end and gives the output; another exit code than `wanted` is an error."""
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == wanted, f"exit code {process.returncode}:\n{output[-3000:]}"
+    return output
+
+
+def train(*flags: str, wanted: int = 0, **options) -> str:
+    """Trains to the end and gives the output."""
+    return finish(start(*flags, **options), wanted)
+
+
+def last_checkpoint(train_dir: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays of the newest checkpoint."""
+    with np.load(max((train_dir / "checkpoints").glob("*.npz"))) as content:
+        return {name: content[name] for name in content.files if name != "state"}
+
+
+def make_groups(count: int = 40, views: int = 4, size: int = 32, seed: int = 0) -> PatchGroups:
+    """Noisy views of smooth random patches."""
+    generator = np.random.default_rng(seed)
+    places = tf.image.resize(generator.integers(0, 256, [count, 8, 8, 1]), [size, size]).numpy()
+    noise = generator.normal(0, 60, [count, views, size, size])
+    patches = np.clip(places[:, np.newaxis, ..., 0] + noise, 0, 255).astype(np.uint8)
+    return PatchGroups.from_arrays(
+        patches.reshape(-1, size, size), np.repeat(np.arange(count), views)
+    )

@@ -1,0 +1,69 @@
+"""Replicas and workers must reach the weights that one device reaches."""
+
+import json
+import socket
+
+import numpy as np
+import pytest
+
+from tests.training import launch
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    return launch.make_groups().save(tmp_path_factory.mktemp("groups") / "groups").directory
+
+
+def flags(groups, train_dir, *more):
+    return (
+        f"--groups={groups}",
+        f"--train_dir={train_dir}",
+        *launch.TINY,
+        "--steps=5",
+        "--dropout=0",
+        "--synchronized_batch_norm",
+        *more,
+    )
+
+
+@pytest.fixture(scope="module")
+def alone(groups, tmp_path_factory):
+    train_dir = tmp_path_factory.mktemp("alone")
+    launch.train(*flags(groups, train_dir, "--strategy=none"))
+    return launch.last_checkpoint(train_dir)
+
+
+def check_equal(got, wanted):
+    assert got.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_allclose(got[name], array, rtol=2e-3, atol=2e-4, err_msg=name)
+
+
+def test_two_replicas(groups, alone, tmp_path):
+    launch.train(*flags(groups, tmp_path, "--strategy=mirrored"), logical_cpus=2)
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["replicas"] == 2
+    check_equal(launch.last_checkpoint(tmp_path), alone)
+
+
+def test_two_workers(groups, alone, tmp_path):
+    ports = []
+    sockets = [socket.socket() for _ in range(2)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+        ports.append(one.getsockname()[1])
+    for one in sockets:
+        one.close()
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    workers = [
+        launch.start(
+            *flags(groups, tmp_path, "--strategy=multi_worker"),
+            TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
+        )
+        for index in range(2)
+    ]
+    for worker in workers:
+        launch.finish(worker)
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["replicas"] == 2
+    check_equal(launch.last_checkpoint(tmp_path), alone)

@@ -1,0 +1,76 @@
+"""Whatever stops a run, the same command ends where an uninterrupted one ends, bit for bit."""
+
+import re
+import signal
+
+import numpy as np
+import pytest
+
+from tests.training import launch
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    return launch.make_groups().save(tmp_path_factory.mktemp("groups") / "groups").directory
+
+
+def flags(groups, train_dir):
+    return (
+        f"--groups={groups}",
+        f"--train_dir={train_dir}",
+        *launch.TINY,
+        "--steps=40",
+        "--dropout=0.3",
+        "--turn",
+        "--affine_jitter=0.1",
+        "--photometric_jitter=0.2",
+        "--checkpoint_every=4",
+    )
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(groups, tmp_path_factory):
+    train_dir = tmp_path_factory.mktemp("uninterrupted")
+    launch.train(*flags(groups, train_dir))
+    return launch.last_checkpoint(train_dir)
+
+
+def stop_at(process, step, number):
+    """Sends a signal as soon as the progress bar shows the step."""
+    shown = ""
+    while not re.search(rf"\b{step}/40 ", shown):
+        character = process.stdout.read(1)
+        assert character, f"ended before step {step}:\n{shown[-2000:]}"
+        shown += character
+    process.send_signal(number)
+
+
+def check_identical(got, wanted):
+    assert got.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+def test_killed_runs_end_bit_identical(groups, uninterrupted, tmp_path):
+    generator = np.random.default_rng()
+    steps = sorted(generator.choice(np.arange(5, 39), size=2, replace=False))
+    for step in steps:
+        process = launch.start(*flags(groups, tmp_path))
+        stop_at(process, step, signal.SIGKILL)
+        launch.finish(process, wanted=-signal.SIGKILL)
+    output = launch.train(*flags(groups, tmp_path))
+    assert "resuming" in output, f"killed at {steps}"
+    check_identical(launch.last_checkpoint(tmp_path), uninterrupted)
+
+
+def test_a_signal_saves_and_a_damaged_checkpoint_falls_back(groups, uninterrupted, tmp_path):
+    process = launch.start(*flags(groups, tmp_path))
+    stop_at(process, 10, signal.SIGTERM)
+    output = launch.finish(process, wanted=75)
+    assert "the same command goes on" in output
+    newest = max((tmp_path / "checkpoints").glob("*.npz"))
+    assert int(re.search(r"\d+", newest.name).group()) >= 10
+    newest.write_bytes(newest.read_bytes()[:1000])
+    output = launch.train(*flags(groups, tmp_path))
+    assert f"{newest.name} cannot be read" in output
+    check_identical(launch.last_checkpoint(tmp_path), uninterrupted)

@@ -1,0 +1,17 @@
+import numpy as np
+import pytest
+
+from doap_tf.training.schedule import learning_rate
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wanted"),
+    [
+        ("linear", [2, 1.5, 1, 0.5]),
+        ("step", [2, 2, 0.2, 0.2]),
+        ("cosine", [2, 1 + np.sqrt(0.5), 1, 1 - np.sqrt(0.5)]),
+    ],
+)
+def test_rates(schedule, wanted):
+    got = [learning_rate(schedule, 2.0, step, steps=4, decay_steps=2) for step in range(4)]
+    np.testing.assert_allclose(got, wanted, atol=1e-12)

@@ -1,0 +1,103 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from doap_tf.errors import InputError
+from doap_tf.training.config import TrainingConfig
+from doap_tf.training.step import TrainingStep
+from doap_tf.training.strategy import make_strategy
+from tests.training.launch import make_groups
+
+CONFIG = TrainingConfig(batch_size=24, width=0.125, dimension=16, dropout=0.0)
+
+
+def one_step(rate=0.1, groups=None, **changes):
+    """Weights before and after a step, by name, and its loss."""
+    step = TrainingStep(dataclasses.replace(CONFIG, **changes), tf.distribute.get_strategy())
+    groups = groups or make_groups(size=step.network.input_size)
+    before = {v.path: v.numpy() for v in step.network.trainable_variables}
+    loss = step(groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24)), rate, 0)
+    return before, {v.path: v.numpy() for v in step.network.trainable_variables}, float(loss)
+
+
+def change(*arguments, **options):
+    before, after, _ = one_step(*arguments, **options)
+    return {path: after[path] - before[path] for path in before}
+
+
+def test_weight_decay_is_coupled_and_on_kernels():
+    before, _, _ = one_step()
+    plain, decayed = change(weight_decay=0.0), change(weight_decay=0.5)
+    for path in plain:
+        np.testing.assert_allclose(
+            decayed[path] - plain[path], -0.1 * 0.5 * before[path], atol=1e-5
+        )
+
+
+def test_only_the_prediction_layer_is_slowed():
+    options = {"spatial_transformer": True, "weight_decay": 0.0}
+    fast, slow = change(transformer_rate=1.0, **options), change(transformer_rate=0.01, **options)
+    for path in fast:
+        factor = 0.01 if "spatial_transformer/prediction/" in path else 1.0
+        np.testing.assert_allclose(slow[path], factor * fast[path], rtol=1e-3, atol=1e-7)
+    assert np.abs(fast["descriptor_network/spatial_transformer/prediction/kernel"]).max() > 0
+
+
+def test_clipping_bounds_the_whole_gradient():
+    def norm(changes):
+        return np.sqrt(sum((array**2).sum() for array in changes.values()))
+
+    plain, clipped = change(weight_decay=0.0), change(weight_decay=0.0, clip_norm=1e-3)
+    np.testing.assert_allclose(norm(clipped), 0.1 * 1e-3, rtol=1e-4)
+    assert norm(plain) > 1e-3
+    np.testing.assert_allclose(
+        clipped["descriptor_network/trunk/block7/convolution/kernel"] / norm(clipped),
+        plain["descriptor_network/trunk/block7/convolution/kernel"] / norm(plain),
+        atol=2e-4,
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"loss": "hardest_in_batch"}, {"head": "binary"}, {"form": "fast", "bins": 10}]
+)
+def test_losses_fall(options):
+    step = TrainingStep(dataclasses.replace(CONFIG, **options), tf.distribute.get_strategy())
+    groups = make_groups()
+    patches, labels = groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24))
+    losses = [float(step(patches, labels, 0.05, number)) for number in range(12)]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_momentum_carries_on():
+    step = TrainingStep(
+        dataclasses.replace(CONFIG, momentum=0.5, weight_decay=0.0), tf.distribute.get_strategy()
+    )
+    groups = make_groups()
+    patches, labels = groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24))
+    kernel = step.network.trainable_variables[0]
+    places = [kernel.numpy()]
+    for rate in (0.1, 0.0):
+        step(patches, labels, rate, 0)
+        places.append(kernel.numpy())
+    np.testing.assert_allclose(
+        places[2] - places[1], 0.5 * (places[1] - places[0]), rtol=1e-4, atol=1e-7
+    )
+
+
+def test_xla_changes_little():
+    plain, compiled = one_step(), one_step(xla=True)
+    np.testing.assert_allclose(compiled[2], plain[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"cluster": {"worker": []}}'])
+def test_several_workers_want_a_cluster(text, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(InputError, match="wants TF_CONFIG such as"):
+        make_strategy("multi_worker")
+
+
+def test_unknown_strategy_is_refused():
+    with pytest.raises(InputError, match="--strategy must be one of auto, none, mirrored"):
+        make_strategy("tpu")
