@@ -24,6 +24,9 @@ flags.DEFINE_string("split", "a", "Split of HPatches whose training part is used
 flags.DEFINE_string(
     "source", None, "Folder or archive with the original files, or photographs (folder or glob)."
 )
+flags.DEFINE_string(
+    "kind", "photos", "What photographs are: photos, aligned (webcams) or sequences (homographies)."
+)
 flags.DEFINE_string("data_dir", None, "Where prepared datasets are kept; TFDS's folder by default.")
 flags.DEFINE_list("groups", [], "Folders of prepared patch groups, instead of --dataset.")
 flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
@@ -101,13 +104,17 @@ def main(argv: Sequence[str]) -> None:
         raise InputError("--precision=mixed_bfloat16 wants a GPU, and there is none.")
     strategy = make_strategy(FLAGS.strategy)
 
-    from doap_tf.networks import DescriptorNetwork
     from doap_tf.training.sampling import make_sampler
+    from doap_tf.training.step import make_loss, make_network
     from doap_tf.training.strategy import is_chief
     from doap_tf.training.trainer import Trainer
     from doap_tf.training.validation import Validation
 
-    size = DescriptorNetwork(spatial_transformer=FLAGS.spatial_transformer).input_size
+    try:
+        make_loss(_training_config(1, on_gpu))
+        size = make_network(_training_config(1, on_gpu)).input_size
+    except ValueError as error:
+        raise InputError(str(error)) from error
     parts, groups, validation_groups = _load_groups(size)
     sampler = make_sampler(
         FLAGS.sampler,
@@ -140,7 +147,7 @@ def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
     step = best.pop("step")
     rows = {"untrained": record["history"][0]["validation"]}
     if FLAGS.compare:
-        originals = _dataset_source().load(report.BASELINE_SIZE).validation
+        originals = _dataset_source().load_validation(report.BASELINE_SIZE)
         rows |= report.baseline_scores(FLAGS.compare, originals, FLAGS.seed)
     rows[f"trained ({step} steps)"] = best
     print(f"\nOn the {len(validation_groups)} validation patches:\n{report.score_table(rows)}")

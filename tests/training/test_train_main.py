@@ -1,0 +1,188 @@
+"""The command as users call it: what it writes, and how it refuses."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training import launch
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    return launch.make_groups().save(tmp_path_factory.mktemp("groups") / "groups").directory
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run of a network with a transformer, in a process that has neither OpenCV nor TFDS."""
+    folder = tmp_path_factory.mktemp("finished")
+    groups = launch.make_groups(size=42).save(folder / "groups").directory
+    (folder / "blocked").mkdir()
+    for name in ("cv2", "tensorflow_datasets"):
+        (folder / "blocked" / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')")
+    output = launch.train(
+        f"--groups={groups}",
+        f"--train_dir={folder / 'run'}",
+        *launch.TINY,
+        "--steps=6",
+        "--spatial_transformer",
+        PYTHONPATH=str(folder / "blocked"),
+    )
+    return folder / "run", output
+
+
+def test_scores_are_shown(finished):
+    _, output = finished
+    assert "untrained" in output and "trained (" in output
+
+
+def test_the_record_tells_all(finished):
+    train_dir, _ = finished
+    record = json.loads((train_dir / "train.json").read_text())
+    assert record["config"]["spatial_transformer"] and record["config"]["steps"] == 6
+    assert record["environment"]["packages"]["tensorflow"] == tf.__version__
+    assert len(record["data"]["train"]["sha256"]) == 64
+    losses = [entry["loss"] for entry in record["history"] if "loss" in entry]
+    assert len(losses) == 6
+    assert {"matching_map", "fpr95"} <= record["history"][0]["validation"].keys()
+    assert record["best"]["step"] in (0, 6)
+
+
+def test_the_best_model_is_written_twice_and_the_same(finished):
+    train_dir, _ = finished
+    import doap_tf
+
+    patches = np.random.default_rng(0).integers(0, 256, [5, 42, 42]).astype(np.uint8)
+    descriptor = doap_tf.from_pretrained(train_dir)
+    served = tf.saved_model.load(str(train_dir / "saved_model" / "1"))
+    signature = served.signatures["serving_default"]
+    (got,) = signature(tf.constant(patches[..., np.newaxis], tf.float32)).values()
+    np.testing.assert_allclose(got, descriptor.describe(patches), atol=1e-5)
+
+
+def test_tensorboard_gets_numbers_and_pictures(finished):
+    train_dir, _ = finished
+    values, pictures = {}, {}
+    for file in (train_dir / "tensorboard").iterdir():
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                content = tf.make_ndarray(value.tensor)
+                kind = value.metadata.plugin_data.plugin_name
+                if kind == "scalars":
+                    values.setdefault(value.tag, []).append(float(content))
+                else:
+                    pictures[value.tag] = tf.io.decode_png(content[2]).numpy()
+    assert len(values["loss"]) == len(values["learning_rate"]) == 6
+    assert values["learning_rate"] == sorted(values["learning_rate"], reverse=True)
+    assert len(values["validation/matching_map"]) == 2
+    assert pictures.keys() == {"patch_groups", "aligned_patches", "distances"}
+    assert all(picture.std() > 10 for picture in pictures.values())
+
+
+def test_a_picture_of_matches_is_written(finished):
+    train_dir, _ = finished
+    picture = tf.io.decode_png((train_dir / "matches.png").read_bytes()).numpy()
+    assert picture.shape[2] == 3
+    assert picture.std() > 10
+
+
+def test_other_settings_do_not_resume(finished, groups):
+    train_dir, _ = finished
+    output = launch.train(
+        f"--groups={groups}", f"--train_dir={train_dir}", *launch.TINY, "--steps=6", wanted=2
+    )
+    assert "cannot be resumed with these flags: --spatial_transformer was True and is False" in (
+        output
+    )
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
+    output = launch.train(
+        f"--groups={groups}",
+        f"--train_dir={tmp_path}",
+        *launch.TINY,
+        "--steps=30",
+        "--learning_rate=1e38",
+        "--weight_decay=1e30",
+        wanted=2,
+    )
+    assert "at step " in output and "learning rate" in output and "groups of arrays" in output
+    assert not list(tmp_path.glob("checkpoints/*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--flagfile=flags/no_such.cfg"], "no_such.cfg"),
+        (["--no_such_flag=1"], "no_such_flag"),
+        (["--steps=5"], "give either --dataset or --groups"),
+        (["--groups=/no/such", "--steps=5"], "no patch groups in /no/such"),
+        (["--dataset=imagenet", "--steps=5"], "--dataset must be one of"),
+        (["--groups=GROUPS"], "give --steps or --epochs"),
+        (["--groups=GROUPS", "--steps=5", "--batch_size=4096"], "batch_size 4096 is more than"),
+        (["--groups=GROUPS", "--steps=5", "--batch_size=0"], "--batch_size must be at least 1"),
+        (["--groups=GROUPS", "--steps=5", "--form=slow"], "form must be one of"),
+        (["--groups=GROUPS", "--steps=5", "--schedule=slow"], "--schedule must be one of"),
+        (["--groups=GROUPS", "--steps=5", "--strategy=tpu"], "--strategy must be one of"),
+        (["--groups=GROUPS", "--steps=5", "--precision=mixed_bfloat16"], "wants a GPU"),
+        (
+            ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--spatial_transformer"],
+            "takes patches of 42 pixels",
+        ),
+        (
+            ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--same_sequence=mined"],
+            "has no mined labels",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tmp_path, capfd):
+    from absl import flags as absl_flags
+
+    import train_main
+    from doap_tf import commands
+
+    train_dir = tmp_path / "run"
+    arguments = [flag.replace("GROUPS", str(groups)) for flag in flags]
+    absl_flags.FLAGS.unparse_flags()
+    saved = absl_flags.FLAGS.flag_values_dict()
+    try:
+        with pytest.raises(SystemExit) as exit_:
+            argv = commands._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
+            commands._guarded(train_main.main, argv)
+    finally:
+        for name, value in saved.items():
+            absl_flags.FLAGS[name].value = value
+            absl_flags.FLAGS[name].present = 0
+    assert exit_.value.code == 2
+    error = capfd.readouterr().err.strip().splitlines()[-1]
+    assert error.startswith("error: ") and message in error
+    assert not train_dir.exists()
+
+
+def test_a_directory_that_cannot_be_written_is_named(groups, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    output = launch.train(
+        f"--groups={groups}",
+        f"--train_dir={tmp_path / 'file'}",
+        *launch.TINY,
+        "--steps=2",
+        wanted=2,
+    )
+    assert f"--train_dir {tmp_path / 'file'} cannot be written" in output
+
+
+FLAG_FILES = sorted((pathlib.Path(launch.REPOSITORY) / "flags").glob("*.cfg"))
+
+
+def test_flag_files_are_all_there():
+    names = {file.stem for file in FLAG_FILES}
+    scenes = ("liberty", "notredame", "yosemite")
+    wanted = {"quickstart", "hpatches", "hpatches_plain", "rome", "rome_binary", "photos"}
+    wanted |= {f"ubc_{s}{t}{b}" for s in scenes for t in ("", "_st") for b in ("", "_binary")}
+    assert wanted <= names
+    for file in FLAG_FILES:
+        first = file.read_text().splitlines()
+        assert first[0].startswith("# ") and any("train_main" in x or "make " in x for x in first)
