@@ -34,7 +34,8 @@ def make_sampler(
     """Gives a sampler over one dataset, or over the concatenation of several.
 
     Args:
-        name: One of `SAMPLERS`.
+        name: One of `SAMPLERS`; of several datasets, those without sequences are sampled by
+            groups.
         parts: The datasets.
         weights: The share of each in a batch; equal shares if empty.
         batch_size: M.
@@ -48,10 +49,8 @@ def make_sampler(
         raise InputError(f"{len(parts)} datasets want as many weights, not {len(weights)}.")
     if len(parts) == 1:
         return _SAMPLERS[name](parts[0], batch_size, seed, views)
-    shares = batch_shares(batch_size, weights)
-    return MixtureSampler(
-        [
-            _SAMPLERS[name](part, share, seed, views)
-            for part, share in zip(parts, shares, strict=True)
-        ]
-    )
+    samplers = []
+    for part, share in zip(parts, batch_shares(batch_size, weights), strict=True):
+        kind = _SAMPLERS[name] if part.groups_by_sequence else GroupSampler
+        samplers.append(kind(part, share, seed, views))
+    return MixtureSampler(samplers)
