@@ -121,7 +121,7 @@ class Descriptor:
             Real: float32 [N, D], rows of unit length. Binary: uint8 [N, bits / 8], bits in the
             order of `numpy.packbits`.
         """
-        patches = _checked(patches)
+        patches = checked_patches(patches)
         if not (isinstance(batch_size, int) and batch_size >= 1):
             raise InputError(f"batch_size must be a positive integer, not {batch_size!r}.")
         width, dtype = (
@@ -134,7 +134,8 @@ class Descriptor:
         return descriptors
 
 
-def _checked(patches: np.ndarray) -> np.ndarray:
+def checked_patches(patches: np.ndarray) -> np.ndarray:
+    """Gives patches that can be described as [N, H, H, 1]; raises an InputError for others."""
     patches = np.asarray(patches)
     if patches.ndim == 3:
         patches = patches[..., np.newaxis]

@@ -60,11 +60,16 @@ def average_precision_of_ranks(
 def precision_recall_curve(
     distances: np.ndarray, relevant: np.ndarray, positives: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and recall, float64 [N + 1] each, after 0, 1, … N entries of the ranked list."""
+    """Precision and recall, float64 each: (1, 0), then a point a distinct distance."""
     ranked, positives = _ranked(distances, relevant, positives)
-    found = np.cumsum(ranked)
-    precision = np.append(1.0, found / np.arange(1, len(ranked) + 1))
-    return precision, np.append(0.0, found / max(positives, 1))
+    ends = distinct_ends(np.sort(distances))
+    found = np.cumsum(ranked)[ends]
+    return np.append(1.0, found / (ends + 1)), np.append(0.0, found / max(positives, 1))
+
+
+def distinct_ends(ascending: np.ndarray) -> np.ndarray:
+    """Where in an ascending list [N] each distinct value stands last."""
+    return np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True)[: len(ascending)])
 
 
 def _ranked(

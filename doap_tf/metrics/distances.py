@@ -108,7 +108,8 @@ def nearest(
     found = np.full((len(queries), k), np.inf, np.float32)
     for columns in blocks(len(database), 32 * (database.shape[1] + 2), memory_mb):
         side = _SIDES[norm](database[columns])
-        for rows in blocks(len(queries), 32 * side.size, min(memory_mb, _BLOCK_MB)):
+        block_mb = min(memory_mb / 2, _BLOCK_MB)
+        for rows in blocks(len(queries), side.bytes_each * side.size, block_mb):
             closest, values = _smallest(side.compare(queries[rows]), k)
             # Earlier blocks stand first and the sort is stable: ties stay with the lowest index.
             all_indices = np.hstack([indices[rows], closest + columns.start])
@@ -158,6 +159,8 @@ class _EuclideanSide:
     cancels: in float32 the order of near neighbours, and of equal ones, would be left to chance.
     """
 
+    bytes_each = 16  # that comparing takes for a distance: float64, float32 and a mask
+
     def __init__(self, database: np.ndarray):
         self.size, dimension = database.shape
         self._columns = np.ones((dimension + 2, self.size))
@@ -185,8 +188,10 @@ class _EuclideanSide:
 class _HammingSide:
     """A database of packed bits prepared for Hamming distances by XOR and popcount on words."""
 
-    # A tile of words stays in the cache while it is combined and counted.
-    _TILE_ROWS, _TILE_COLUMNS = 64, 4096
+    bytes_each = 2
+    # A tile of words stays in the cache while it is combined and counted; a thread takes several
+    # rows of tiles at a time and reuses its buffers.
+    _TILE_ROWS, _TILE_COLUMNS, _THREAD_ROWS = 32, 4096, 128
 
     def __init__(self, database: np.ndarray):
         self.size = len(database)
@@ -205,18 +210,21 @@ class _HammingSide:
         result = np.zeros((len(queries), self.size), np.uint16)
 
         def fill(start: int) -> None:
-            rows = slice(start, start + self._TILE_ROWS)
-            for left in range(0, self.size, self._TILE_COLUMNS):
-                columns = slice(left, left + self._TILE_COLUMNS)
-                tile = result[rows, columns]
-                differing = np.empty(tile.shape, np.uint64)
-                counts = np.empty(tile.shape, np.uint8)
-                for query, database in zip(words[rows].T, self._words[:, columns], strict=True):
-                    np.bitwise_xor(query[:, np.newaxis], database, out=differing)
-                    np.bitwise_count(differing, out=counts)
-                    tile += counts
+            differing = np.empty((self._TILE_ROWS, self._TILE_COLUMNS), np.uint64)
+            counts = np.empty(differing.shape, np.uint8)
+            stop = min(start + self._THREAD_ROWS, len(queries))
+            for top in range(start, stop, self._TILE_ROWS):
+                rows = slice(top, min(top + self._TILE_ROWS, stop))
+                for left in range(0, self.size, self._TILE_COLUMNS):
+                    columns = slice(left, left + self._TILE_COLUMNS)
+                    tile = result[rows, columns]
+                    place = tuple(map(slice, tile.shape))
+                    for query, database in zip(words[rows].T, self._words[:, columns], strict=True):
+                        np.bitwise_xor(query[:, np.newaxis], database, out=differing[place])
+                        np.bitwise_count(differing[place], out=counts[place])
+                        tile += counts[place]
 
-        parallel_map(fill, range(0, len(queries), self._TILE_ROWS))
+        parallel_map(fill, range(0, len(queries), self._THREAD_ROWS))
         return result
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from doap_tf.metrics.average_precision import checked_list
+from doap_tf.metrics.average_precision import checked_list, distinct_ends
 
 
 def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: float = 0.95) -> float:
@@ -45,7 +45,7 @@ def roc_curve(distances: np.ndarray, matches: np.ndarray) -> tuple[np.ndarray, n
     distances, matches = _checked_pairs(distances, matches)
     order = np.argsort(distances, kind="stable")
     distances, matches = distances[order], matches[order]
-    ends = np.append(np.flatnonzero(distances[1:] != distances[:-1]), len(distances) - 1)
+    ends = distinct_ends(distances)
     true, false = np.cumsum(matches)[ends], np.cumsum(~matches)[ends]
     return np.append(0.0, false / false[-1]), np.append(0.0, true / true[-1])
 

@@ -8,6 +8,8 @@ import tensorflow as tf
 from doap_tf import networks
 from doap_tf.descriptor import Descriptor
 from doap_tf.errors import InputError
+from doap_tf.export.litert_backend import LiteRTBackend
+from doap_tf.export.saved_model_backend import SavedModelBackend, holds_saved_model
 
 _WEIGHTS = pathlib.Path(__file__).parent / "weights"
 _MODEL_FILE = "model.keras"
@@ -22,7 +24,9 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
     """Loads a network.
 
     Args:
-        name_or_path: A name of `list_pretrained()`, a training directory or a `.keras` file.
+        name_or_path: A name of `list_pretrained()`, a training directory, a `.keras` file, a
+            SavedModel (a version's folder, or the model's for its newest version) or a `.tflite`
+            file, as `export_main.py` writes them.
     """
     path = pathlib.Path(name_or_path)
     if str(name_or_path) in list_pretrained():
@@ -35,8 +39,14 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
         )
     if path.is_dir():
         if not (path / _MODEL_FILE).exists():
-            raise InputError(f"{path} holds no {_MODEL_FILE}: is its training finished?")
+            if holds_saved_model(path):
+                return Descriptor(SavedModelBackend(path))
+            raise InputError(
+                f"{path} holds neither {_MODEL_FILE} nor a SavedModel: is its training finished?"
+            )
         path = path / _MODEL_FILE
+    if path.suffix == ".tflite":
+        return Descriptor(LiteRTBackend(path))
     try:
         network = tf.keras.models.load_model(path, compile=False, safe_mode=True)
     except Exception as error:  # Keras raises many kinds for a file that is not one of its own

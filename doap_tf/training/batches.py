@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from doap_tf.data import MixtureSampler, PatchGroups, Sampler
 
@@ -23,8 +24,8 @@ class Batch(NamedTuple):
     """
 
     rows: np.ndarray
-    patches: np.ndarray
-    labels: np.ndarray
+    patches: tf.Tensor
+    labels: tf.Tensor
     sampler_state: dict[str, Any]
 
 
@@ -87,7 +88,13 @@ class Batches:
         size = self._groups.size
         # np.take lets other threads run while it copies, indexing does not.
         patches = np.take(self._flat, rows, axis=0).reshape(len(rows), size, size, 1)
-        return Batch(rows, patches, self._labels[rows], self._sampler.state())
+        # Copied to the device here, so that the step finds its batch there.
+        return Batch(
+            rows,
+            tf.convert_to_tensor(patches),
+            tf.convert_to_tensor(self._labels[rows]),
+            self._sampler.state(),
+        )
 
     def _put(self, item: Batch | BaseException) -> None:
         while not self._stop.is_set():

@@ -80,12 +80,12 @@ class TrainingStep:
 
     def _parts(self, values: np.ndarray) -> Any:
         if self._replicas == 1:
-            return tf.constant(values)
+            return tf.convert_to_tensor(values)
         size = len(values) // self._replicas
 
         def part(context: tf.distribute.InputContext) -> tf.Tensor:
             first = context.replica_id_in_sync_group * size
-            return tf.constant(values[first : first + size])
+            return tf.convert_to_tensor(values[first : first + size])
 
         return self._strategy.experimental_distribute_values_from_function(part)
 

@@ -1,0 +1,142 @@
+"""Photo patches: groups cut HPatches-style from any photographs, webcams or image sequences."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow_datasets.public_api as tfds
+
+from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.errors import InputError
+from doap_tf.features.groups import GroupSettings, generate_groups
+from doap_tf.features.scenes import Scene, default_scenes, find_scenes, split_scenes
+from doap_tf.readers import sources
+from doap_tf.readers.strips import STRIPS
+
+
+class Builder(SourceBuilder):
+    """Photo patches; the config is named after a hash of images and settings.
+
+    Args:
+        source: a folder or glob of images; the photographs of scikit-image if not given.
+        kind: how the images belong together: `photos`, `aligned` or `sequences`.
+        settings: how groups are cut.
+        validation_fraction: share of the scenes held out as the split `validation`, chosen by a
+            hash of their names. Of scikit-image's photographs two are.
+        processes: how many cut patches; one for each core if not given.
+        **kwargs: `data_dir` and `version` of every TFDS builder.
+    """
+
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+
+    def __init__(
+        self,
+        *,
+        source: str | os.PathLike | None = None,
+        kind: str = "photos",
+        settings: GroupSettings | None = None,
+        validation_fraction: float = 0.1,
+        processes: int | None = None,
+        config: None = None,
+        **kwargs: Any,
+    ):
+        if config is not None:
+            raise InputError(
+                f"photo_patches has no config {config!r}: it is named after source and settings"
+            )
+        if source is None and kind != "photos":
+            raise InputError(f"kind {kind!r} wants a source, a folder of images")
+        self._settings = settings or GroupSettings()
+        self._processes = processes
+        self._scenes = dict(
+            zip(
+                ("train", "validation"),
+                default_scenes()
+                if source is None
+                else split_scenes(find_scenes(source, kind), validation_fraction),
+                strict=True,
+            )
+        )
+        self._hash = _hash_contents(self._scenes, self._settings)
+        super().__init__(
+            source=source,
+            config=tfds.core.BuilderConfig(
+                name=f"{kind}_{self._hash[:16]}",
+                description=f"{sum(map(len, self._scenes.values()))} scenes of kind {kind}.",
+            ),
+            **kwargs,
+        )
+        # What makes the builder again from a pickle.
+        self._original_state.update(
+            config=None,
+            kind=kind,
+            settings=settings,
+            validation_fraction=validation_fraction,
+            processes=processes,
+        )
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        size = self._settings.patch_size
+        return self._dataset_info(
+            features=tfds.features.FeaturesDict(
+                {
+                    # As bytes: TFDS would write every pixel as a 64-bit number.
+                    "patches": tfds.features.Tensor(
+                        shape=(len(STRIPS), size, size, 1), dtype=np.uint8, encoding="bytes"
+                    ),
+                    "sequence": tfds.features.Text(),
+                    "index": np.int64,
+                }
+            ),
+            disable_shuffling=True,
+        )
+
+    def _fingerprint(self, source: pathlib.Path) -> str:
+        return self._hash
+
+    def _original(self) -> sources.Original:
+        raise NotImplementedError("photographs of one's own are published nowhere")
+
+    def _splits(self, folder: pathlib.Path | None) -> dict[str, Iterator]:
+        return {
+            split: self._generate_examples(scenes)
+            for split, scenes in self._scenes.items()
+            if scenes
+        }
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        self.info.metadata["fingerprint"] = self._hash
+        return self._splits(None)
+
+    def _generate_examples(self, scenes: list[Scene]) -> Iterator[tuple[int, dict[str, Any]]]:
+        key = 0
+        for scene, groups in generate_groups(scenes, self._settings, self._processes):
+            for index, patches in enumerate(groups.patches):
+                yield (
+                    key,
+                    {"patches": patches[..., np.newaxis], "sequence": scene.name, "index": index},
+                )
+                key += 1
+
+
+def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:
+    digest = hashlib.sha256(json.dumps(dataclasses.asdict(settings), sort_keys=True).encode())
+    for split, members in scenes.items():
+        for scene in members:
+            for file in scene.files:
+                digest.update(json.dumps([split, scene.name, scene.kind, file.name]).encode())
+                digest.update(_hash_file(file))
+    return digest.hexdigest()
+
+
+def _hash_file(path: pathlib.Path) -> bytes:
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,93 @@
+"""Descriptors kept on disk by the content of patches and model, so that none is computed twice."""
+
+import hashlib
+import os
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.evaluation.models import Model
+from doap_tf.files import write_atomically
+from doap_tf.metrics.distances import NORM_HAMMING, checked_descriptors
+
+
+class DescriptorCache:
+    """Describes sets of patches with one model, or finds what it gave before.
+
+    Args:
+        folder: Where descriptors are kept.
+        model: The model.
+    """
+
+    def __init__(self, folder: str | os.PathLike, model: Model):
+        self._folder = pathlib.Path(folder)
+        self.model = model
+
+    def describe(self, content: str, read: Callable[[], np.ndarray], name: str) -> np.ndarray:
+        """Gives the descriptors of a set of patches, memory-mapped.
+
+        Args:
+            content: A hash of the patches, such as `file_hash` or `array_hash` gives.
+            read: Gives the patches uint8 [N, H, W]; called only if they were not described before.
+            name: What an error calls the set.
+
+        Returns:
+            float32 [N, D], or packed bits uint8 [N, bits / 8].
+        """
+        key = hashlib.sha256(f"{self.model.identity} {content}".encode()).hexdigest()
+        path = self._folder / key[:2] / f"{key}.npy"
+        try:
+            return np.load(path, mmap_mode="r")
+        except (OSError, ValueError, EOFError):
+            pass  # absent, or damaged from outside: describe and write it anew
+        patches = read()
+        descriptors = self._checked(self.model.descriptor.describe(patches), len(patches), name)
+        if not descriptors.size:
+            return descriptors  # nothing to map
+        try:
+            with write_atomically(path) as partial, partial.open("wb") as file:
+                np.save(file, descriptors)
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror or error}.") from error
+        return np.load(path, mmap_mode="r")
+
+    def describe_array(self, patches: np.ndarray, name: str) -> np.ndarray:
+        """Gives the descriptors of patches uint8 [N, H, W] that are in memory anyway."""
+        return self.describe(array_hash(patches), lambda: patches, name)
+
+    def _checked(self, descriptors: np.ndarray, count: int, name: str) -> np.ndarray:
+        descriptor = self.model.descriptor
+        descriptors = checked_descriptors(
+            descriptors, descriptor.norm, f"descriptors of {name} by {self.model.name}"
+        )
+        binary = descriptor.norm == NORM_HAMMING
+        width = -(-descriptor.dimension // 8) if binary else descriptor.dimension
+        if len(descriptors) != count:
+            raise InputError(
+                f"{self.model.name} gave {len(descriptors)} descriptors for the {count} patches of "
+                f"{name}."
+            )
+        if descriptors.shape[1] != width:
+            raise InputError(
+                f"{self.model.name} gave descriptors of width {descriptors.shape[1]} for {name}, "
+                f"but {width} is its own."
+            )
+        return descriptors if binary else descriptors.astype(np.float32, copy=False)
+
+
+def file_hash(path: str | os.PathLike) -> str:
+    """Identifies the bytes of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def array_hash(array: np.ndarray) -> str:
+    """Identifies the shape and values of an array."""
+    digest = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

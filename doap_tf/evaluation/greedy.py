@@ -1,0 +1,81 @@
+"""Greedy one-to-one assignment: the closest pair first, then the closest of what is left."""
+
+import heapq
+
+import numpy as np
+
+from doap_tf.metrics import nearest
+
+_CANDIDATES = 8
+
+
+def greedy_matches(
+    first: np.ndarray, second: np.ndarray, norm: int, memory_mb: float = 512
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Matches descriptors one to one by ascending distance, ties by ascending rows.
+
+    Each row keeps a few candidates; when others took all of some row's, the rows left look again
+    among what is free. So no matrix of all distances is held.
+
+    Args:
+        first: [N, D], or packed bits [N, bits / 8].
+        second: [M, D], or packed bits [M, bits / 8].
+        norm: NORM_L2 or NORM_HAMMING.
+        memory_mb: Limit for what is allocated on the way.
+
+    Returns:
+        Rows of `first`, rows of `second` and distances, each [min(N, M)], in ascending distance.
+    """
+    free, waiting = np.ones(len(second), bool), np.ones(len(first), bool)
+    matches: list[tuple[int, int, float]] = []
+    while free.any() and waiting.any():
+        matches += _matched_by_candidates(first, second, norm, memory_mb, free, waiting)
+    rows, columns, distances = np.array(matches, np.float64).reshape(-1, 3).T
+    return rows.astype(int), columns.astype(int), distances.astype(np.float32)
+
+
+def _matched_by_candidates(
+    first: np.ndarray,
+    second: np.ndarray,
+    norm: int,
+    memory_mb: float,
+    free: np.ndarray,
+    waiting: np.ndarray,
+) -> list[tuple[int, int, float]]:
+    """The next matches, at least one, until a row runs out of candidates; updates the masks."""
+    rows, places = np.flatnonzero(waiting), np.flatnonzero(free)
+    columns, values = nearest(
+        first[rows], second[places], norm, min(_CANDIDATES, len(places)), memory_mb
+    )
+    columns = places[columns]
+    heap = [
+        (value, row, column, number, 0)
+        for number, (value, row, column) in enumerate(
+            zip(values[:, 0].tolist(), rows.tolist(), columns[:, 0].tolist(), strict=True)
+        )
+    ]
+    heapq.heapify(heap)
+    matches = []
+    while heap:
+        value, row, column, number, rank = heapq.heappop(heap)
+        if free[column]:
+            free[column] = waiting[row] = False
+            matches.append((row, column, value))
+        elif rank + 1 == columns.shape[1]:
+            break
+        else:
+            rank += 1
+            entry = (float(values[number, rank]), row, int(columns[number, rank]), number, rank)
+            heapq.heappush(heap, entry)
+    return matches
+
+
+def greedy_count(rows: np.ndarray, columns: np.ndarray, costs: np.ndarray) -> int:
+    """How many pairs a greedy one-to-one choice among the given ones takes, by ascending cost."""
+    taken_rows, taken_columns = set(), set()
+    for place in np.argsort(costs, kind="stable"):
+        row, column = int(rows[place]), int(columns[place])
+        if row not in taken_rows and column not in taken_columns:
+            taken_rows.add(row)
+            taken_columns.add(column)
+    return len(taken_rows)

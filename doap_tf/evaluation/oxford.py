@@ -1,0 +1,225 @@
+"""Image pairs with homographies: detect frames, match descriptors one to one, judge by overlap."""
+
+import functools
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import tqdm
+
+from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
+from doap_tf.evaluation.greedy import greedy_count, greedy_matches
+from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.result import Curve, Plots, Result, Strip
+from doap_tf.features.cutting import cut_patches
+from doap_tf.features.detectors import detect
+from doap_tf.features.frames import inside, transform_frames
+from doap_tf.features.overlap import overlapping_pairs
+from doap_tf.metrics import average_precision, precision_recall_curve
+from doap_tf.readers import list_image_sequences, read_image_sequence
+
+DETECTORS = ("harris_affine", "dog")
+MAGNIFICATION = 3.0
+
+_PATCH = 65
+_OVERLAP = 0.5
+_NORMALISED_RADIUS = 30.0  # of the protocol of Mikolajczyk et al. and of VLBenchmarks
+_EXAMPLES = 12
+_EXAMPLES_A_PAIR = 3
+
+
+class _View(NamedTuple):
+    """An image and the frames that were detected in it."""
+
+    image: np.ndarray  # uint8 [H, W]
+    frames: np.ndarray  # float64 [N, 2, 3]
+
+    def content(self, magnification: float) -> str:
+        return f"{array_hash(self.image)} {array_hash(self.frames)} {magnification} {_PATCH}"
+
+    def patches(self, magnification: float, places: np.ndarray | slice = slice(None)) -> np.ndarray:
+        return cut_patches(self.image, self.frames[places], _PATCH, magnification)
+
+
+class _Truth(NamedTuple):
+    """What a homography says of the frames of two images.
+
+    Attributes:
+        first, second: Places of the frames that lie in both images.
+        codes: Pairs that overlap: place in `first` · len(second) + place in `second`.
+        positives: How many of them can be had one to one.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    codes: np.ndarray
+    positives: int
+
+
+class _Matches(NamedTuple):
+    """Matches of one pair of images: distances [N], whether they are right [N], and how many."""
+
+    distances: np.ndarray
+    right: np.ndarray
+    positives: int
+
+
+class Oxford:
+    """The benchmark on a folder of image sequences, Oxford's or those of HPatches.
+
+    Args:
+        folder: Holds a folder a sequence, or is one.
+        cache_dir: Where descriptors are kept.
+        detectors: Names of `doap_tf.features.detectors.DETECTORS`.
+        magnification: Half the side of a patch over the radius of its frame.
+        method: As in `average_precision`.
+        memory_mb: Limit for distances in memory.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        cache_dir: str | os.PathLike,
+        detectors: Sequence[str] = DETECTORS,
+        magnification: float = MAGNIFICATION,
+        method: str = "trapezoid",
+        memory_mb: float = 1024,
+    ):
+        folder = pathlib.Path(folder)
+        single = any((folder / name).is_file() for name in ("H1to2p", "H_1_2"))
+        self._folders = [folder] if single else list_image_sequences(folder)
+        self._cache_dir = pathlib.Path(cache_dir)
+        self._detectors = tuple(detectors)
+        self._magnification = magnification
+        self._method = method
+        self._memory_mb = memory_mb
+        # The same for all models, and small, unlike the images.
+        self._frames: dict[tuple[pathlib.Path, str], list[np.ndarray]] = {}
+        self._truths: dict[tuple[pathlib.Path, str], list[_Truth]] = {}
+
+    def evaluate(self, model: Model) -> Result:
+        """Detects, describes and matches all pairs with a model."""
+        scores: dict[str, Any] = {detector: {} for detector in self._detectors}
+        matches: dict[str, list[_Matches]] = {detector: [] for detector in self._detectors}
+        examples: dict[bool, list[tuple[float, np.ndarray]]] = {True: [], False: []}
+        for folder in tqdm.tqdm(self._folders, f"image pairs ({model.name})", disable=None):
+            sequence = read_image_sequence(folder)
+            images = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in sequence.images]
+            for detector in self._detectors:
+                views = self._views(folder, detector, images, sequence.homographies)
+                found = self._match(model, views, self._truths[folder, detector], examples)
+                values = {
+                    f"1-{number}": average_precision(*pair[:2], self._method, pair.positives)
+                    for number, pair in enumerate(found, start=2)
+                }
+                scores[detector][sequence.name] = values | {
+                    "mean": float(np.mean(list(values.values())))
+                }
+                matches[detector] += found
+        for by_sequence in scores.values():
+            means = [values["mean"] for values in by_sequence.values()]
+            by_sequence["mean"] = float(np.mean(means))
+        return Result(
+            benchmark="oxford",
+            protocol=f"{', '.join(self._detectors)} frames, patches at {self._magnification}×, "
+            f"greedy one-to-one matches, overlap error below {1 - _OVERLAP} at a radius of "
+            f"{_NORMALISED_RADIUS:.0f} pixels; average precision by {self._method}",
+            split=",".join(folder.resolve().name for folder in self._folders),
+            seed=None,
+            model=model,
+            scores=scores,
+            summary={f"mAP {detector}": scores[detector]["mean"] for detector in self._detectors},
+            plots=_plots(matches, examples),
+        )
+
+    def _views(
+        self,
+        folder: pathlib.Path,
+        detector: str,
+        images: list[np.ndarray],
+        homographies: np.ndarray,
+    ) -> list[_View]:
+        key = folder, detector
+        if key not in self._frames:
+            self._frames[key] = [detect(image, detector).frames for image in images]
+            views = list(map(_View, images, self._frames[key]))
+            self._truths[key] = [
+                _truth(views[0], view, homography)
+                for view, homography in zip(views[1:], homographies, strict=True)
+            ]
+        return list(map(_View, images, self._frames[key]))
+
+    def _match(
+        self,
+        model: Model,
+        views: list[_View],
+        truths: list[_Truth],
+        examples: dict[bool, list[tuple[float, np.ndarray]]],
+    ) -> list[_Matches]:
+        """Matches the first view with each other one, and adds a few `examples`."""
+        cache = DescriptorCache(self._cache_dir / "descriptors", model)
+        magnification = self._magnification
+        first, *others = (
+            cache.describe(
+                view.content(magnification),
+                functools.partial(view.patches, magnification),
+                "patches cut from images",
+            )
+            for view in views
+        )
+        result = []
+        for view, descriptors, truth in zip(views[1:], others, truths, strict=True):
+            rows, columns, distances = greedy_matches(
+                first[truth.first],
+                descriptors[truth.second],
+                model.descriptor.norm,
+                self._memory_mb,
+            )
+            right = np.isin(rows * len(truth.second) + columns, truth.codes)
+            # Another one-to-one choice may find more pairs than the greedy one by overlap.
+            result.append(_Matches(distances, right, max(truth.positives, int(right.sum()))))
+            for kind, kept in examples.items():
+                for place in np.flatnonzero(right == kind)[:_EXAMPLES_A_PAIR]:
+                    pair = [
+                        views[0].patches(magnification, truth.first[rows[place], np.newaxis])[0],
+                        view.patches(magnification, truth.second[columns[place], np.newaxis])[0],
+                    ]
+                    kept.append((float(distances[place]), np.stack(pair)))
+        return result
+
+
+def _truth(first: _View, second: _View, homography: np.ndarray) -> _Truth:
+    mapped = transform_frames(first.frames, homography)
+    mapped_back = transform_frames(second.frames, np.linalg.inv(homography))
+    seen = np.flatnonzero(inside(mapped, second.image.shape))
+    seen_back = np.flatnonzero(inside(mapped_back, first.image.shape))
+    rows, columns, overlaps = overlapping_pairs(
+        mapped[seen],
+        second.frames[seen_back],
+        np.nextafter(_OVERLAP, 1),
+        _NORMALISED_RADIUS,
+    )
+    codes = rows * len(seen_back) + columns
+    return _Truth(seen, seen_back, codes, greedy_count(rows, columns, -overlaps))
+
+
+def _plots(
+    matches: dict[str, list[_Matches]], examples: dict[bool, list[tuple[float, np.ndarray]]]
+) -> Plots:
+    plots = Plots()
+    for detector, found in matches.items():
+        distances = np.concatenate([pair.distances for pair in found])
+        right = np.concatenate([pair.right for pair in found])
+        positives = sum(pair.positives for pair in found)
+        precision, recall = precision_recall_curve(distances, right, positives)
+        plots.precision_recall[detector] = Curve.thinned(recall, precision)
+        plots.distances[detector] = (distances[right], distances[~right])
+    for kind, title in ((True, "Nearest right matches"), (False, "Nearest wrong matches")):
+        if examples[kind]:
+            pairs = [pair for _, pair in sorted(examples[kind], key=lambda one: one[0])[:_EXAMPLES]]
+            roles = ("first image", "other image")
+            plots.strips.append(Strip(title, roles, np.stack(pairs, axis=1)))
+    return plots

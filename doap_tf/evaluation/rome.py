@@ -1,0 +1,80 @@
+"""RomePatches: every patch of a half queries the rest of it for the nine others of its group."""
+
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from doap_tf.evaluation.descriptor_cache import DescriptorCache
+from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.pairs import pair_plots
+from doap_tf.evaluation.result import Plots, Result
+from doap_tf.metrics import paired_distances, retrieval_average_precisions
+from doap_tf.readers import read_rome_half
+from doap_tf.readers.rome import HALVES
+
+
+class Rome:
+    """The benchmark on both halves.
+
+    Args:
+        folder: Holds `patch_retrieval_Rome_{train,test}.mat` and their labels.
+        cache_dir: Where descriptors are kept.
+        method: As in `average_precision`.
+        memory_mb: Limit for distances in memory.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        cache_dir: str | os.PathLike,
+        method: str = "trapezoid",
+        memory_mb: float = 1024,
+    ):
+        self._halves = {half: read_rome_half(folder, half)[0] for half in HALVES}
+        self._cache_dir = pathlib.Path(cache_dir)
+        self._method = method
+        self._memory_mb = memory_mb
+
+    def evaluate(self, model: Model) -> Result:
+        """Describes both halves with a model and scores them."""
+        scores: dict[str, Any] = {}
+        plots = Plots()
+        for half, patches in self._halves.items():
+            groups, views, *shape = patches.shape
+            flat = patches.reshape(-1, *shape)
+            cache = DescriptorCache(self._cache_dir / "descriptors", model)
+            descriptors = cache.describe_array(flat, f"Rome {half}")
+            numbers = np.repeat(np.arange(groups), views)
+            precisions = retrieval_average_precisions(
+                descriptors, numbers, model.descriptor.norm, self._method, self._memory_mb
+            )
+            scores[half] = {"map": float(precisions.mean())}
+            plots |= _plots(half, flat, numbers, descriptors, model.descriptor.norm)
+        return Result(
+            benchmark="rome",
+            protocol="RomePatches: each patch queries the rest of its half, nine positives; "
+            f"average precision by {self._method}",
+            split=",".join(HALVES),
+            seed=None,
+            model=model,
+            scores=scores,
+            summary={f"mAP {half}": values["map"] for half, values in scores.items()},
+            plots=plots,
+        )
+
+
+def _plots(
+    half: str, patches: np.ndarray, groups: np.ndarray, descriptors: np.ndarray, norm: int
+) -> Plots:
+    """Plots of pairs: each patch with the one after it, and with one of the next group."""
+    places = np.arange(len(patches))
+    size = int(np.count_nonzero(groups == groups[0]))
+    pairs = np.stack([np.tile(places, 2), np.append(places + 1, places + size) % len(patches)], 1)
+    return pair_plots(
+        half,
+        paired_distances(descriptors[pairs[:, 0]], descriptors[pairs[:, 1]], norm),
+        groups[pairs[:, 0]] == groups[pairs[:, 1]],
+        lambda chosen: patches[pairs[chosen]],
+    )

@@ -1,0 +1,133 @@
+"""UBC PhotoTour: FPR95 on the official lists of 50,000 matching and 50,000 other pairs."""
+
+import functools
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tqdm
+
+from doap_tf.errors import InputError
+from doap_tf.evaluation.descriptor_cache import DescriptorCache
+from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.pairs import pair_plots
+from doap_tf.evaluation.result import Plots, Result
+from doap_tf.metrics import false_positive_rate, paired_distances, roc_auc
+from doap_tf.metrics.distances import blocks
+from doap_tf.readers import read_pairs, read_patches
+from doap_tf.readers.mosaics import PAIRS_FILE, PATCH
+
+SETS = ("liberty", "notredame", "yosemite")
+
+
+class UBC:
+    """The benchmark on one, two or three of the sets.
+
+    Args:
+        folder: Holds the folders `liberty`, `notredame` and `yosemite`, or some; or is one.
+        cache_dir: Where descriptors are kept.
+        memory_mb: Limit for patches, descriptors and distances in memory.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike, cache_dir: str | os.PathLike, memory_mb: float = 1024
+    ):
+        folder = pathlib.Path(folder)
+        found = [folder / name for name in SETS if (folder / name).is_dir()] or [folder]
+        # Read here, so that a broken list is found before anything is described.
+        self._pairs = {path: read_pairs(path) for path in found}
+        self._cache_dir = pathlib.Path(cache_dir)
+        self._memory_mb = memory_mb
+
+    def evaluate(self, model: Model) -> Result:
+        """Describes the patches of the lists with a model and scores each set."""
+        scores: dict[str, Any] = {}
+        plots = Plots()
+        for folder, pairs in self._pairs.items():
+            name = folder.resolve().name
+            distances = self._distances(folder, model)
+            scores[name] = {
+                "fpr95": false_positive_rate(distances, pairs.matches),
+                "roc_auc": roc_auc(distances, pairs.matches),
+            }
+            read = functools.partial(_read_pairs, folder, pairs.patch_ids)
+            plots |= pair_plots(name, distances, pairs.matches, read)
+        summary = {f"FPR95 {name}": values["fpr95"] for name, values in scores.items()}
+        trained_on = training_set(model)
+        unseen = [values["fpr95"] for name, values in scores.items() if name != trained_on]
+        if unseen:
+            summary["FPR95 mean"] = float(np.mean(unseen))
+        return Result(
+            benchmark="ubc",
+            protocol=f"UBC PhotoTour, {PAIRS_FILE}: false positive rate at 95 % recall"
+            + (f"; trained on {trained_on}, which the mean leaves out" if trained_on else ""),
+            split=",".join(scores),
+            seed=None,
+            model=model,
+            scores=scores,
+            summary=summary,
+            plots=plots,
+        )
+
+    def _distances(self, folder: pathlib.Path, model: Model) -> np.ndarray:
+        """Distances [N] of the pairs of a set."""
+        cache = DescriptorCache(self._cache_dir / "descriptors", model)
+        ids, places = np.unique(self._pairs[folder].patch_ids, return_inverse=True)
+        places = places.reshape(-1, 2)
+        descriptors: np.ndarray | None = None
+        steps = list(blocks(len(ids), 4 * PATCH * PATCH, self._memory_mb / 4))
+        for block in tqdm.tqdm(steps, f"describing {folder.name} ({model.name})", disable=None):
+            patches = read_patches(folder, ids[block])
+            found = cache.describe_array(patches, str(folder))
+            if descriptors is None:
+                descriptors = np.empty((len(ids), found.shape[1]), found.dtype)
+            descriptors[block] = found
+        if descriptors is None:
+            raise InputError(f"{folder / PAIRS_FILE} is empty.")
+        norm, memory_mb = model.descriptor.norm, self._memory_mb / 4
+        return np.concatenate(
+            [
+                paired_distances(
+                    descriptors[places[block, 0]], descriptors[places[block, 1]], norm, memory_mb
+                )
+                for block in blocks(len(places), 2 * descriptors[:1].nbytes, memory_mb)
+            ]
+        )
+
+
+def _read_pairs(folder: pathlib.Path, patch_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """uint8 [n, 2, 64, 64] of the pairs [N, 2] at n places."""
+    ids = patch_ids[places]
+    return read_patches(folder, ids.ravel()).reshape(*ids.shape, PATCH, PATCH)
+
+
+def training_set(model: Model) -> str | None:
+    """The set that a model was trained on, if its name or its training record names just one."""
+    for text in (model.name, str(model.training.get("data", ""))):
+        named = [name for name in SETS if name in text]
+        if named:
+            return named[0] if len(named) == 1 else None
+    return None
+
+
+def train_test_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
+    """FPR95 for the six pairs of training and test set, as in the paper, by method.
+
+    Models whose names differ in the training set only are one method; one without a training set
+    has the same number for both training sets.
+    """
+    pairs = [(train, test) for test in SETS for train in SETS if train != test]
+    methods: dict[str, dict[str, float]] = {}
+    for result in results:
+        trained_on = training_set(result.model)
+        method = result.model.name.replace(trained_on or "", "*" if trained_on else "")
+        for train, test in pairs:
+            if test in result.scores and trained_on in (None, train):
+                column = f"{train} → {test}"
+                methods.setdefault(method, {})[column] = result.scores[test]["fpr95"]
+    return {
+        method: values | {"mean": float(np.mean(list(values.values())))}
+        for method, values in methods.items()
+    }

@@ -1,0 +1,13 @@
+"""Networks for other programs: SavedModels for TensorFlow Serving, .tflite for phones, ONNX."""
+
+from doap_tf.export.onnx import convert_to_onnx
+from doap_tf.export.saved_model import export_saved_model
+from doap_tf.export.tflite import PRECISIONS, convert_to_tflite, export_tflite
+
+__all__ = [
+    "PRECISIONS",
+    "convert_to_onnx",
+    "convert_to_tflite",
+    "export_saved_model",
+    "export_tflite",
+]

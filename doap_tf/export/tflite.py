@@ -1,0 +1,126 @@
+"""Converting a network for LiteRT (TensorFlow Lite), the runtime of phones."""
+
+import os
+import pathlib
+import warnings
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from doap_tf import files
+from doap_tf.errors import InputError
+from doap_tf.export import tflite_metadata
+from doap_tf.export.frozen_network import FrozenNetwork
+from doap_tf.export.metadata import network_metadata
+from doap_tf.networks import DescriptorNetwork
+from doap_tf.preprocessing import resize_patches
+
+PRECISIONS = ("float32", "float16", "int8")
+_CALIBRATION_BATCH = 32
+
+
+def export_tflite(
+    network: DescriptorNetwork,
+    directory: str | os.PathLike,
+    name: str,
+    precisions: Sequence[str] = PRECISIONS,
+    batch_sizes: Sequence[int | None] = (None,),
+    representative_patches: np.ndarray | None = None,
+) -> list[pathlib.Path]:
+    """Writes a .tflite file for every precision and batch size, once all are converted.
+
+    Files are called NAME-PRECISION.tflite, and NAME-PRECISION-batchN.tflite where N is fixed. The
+    arguments are those of `convert_to_tflite`.
+    """
+    models = {}
+    for precision in precisions:
+        for size in batch_sizes:
+            file = f"{name}-{precision}{'' if size is None else f'-batch{size}'}.tflite"
+            models[pathlib.Path(directory) / file] = convert_to_tflite(
+                network, precision, size, representative_patches
+            )
+    for path, model in models.items():
+        with files.write_atomically(path) as temporary:
+            temporary.write_bytes(model)
+    return list(models)
+
+
+def convert_to_tflite(
+    network: DescriptorNetwork,
+    precision: str = "float32",
+    batch_size: int | None = None,
+    representative_patches: np.ndarray | None = None,
+) -> bytes:
+    """Converts a network to a .tflite model with builtin operators only.
+
+    The model takes `patches`, float32 [N, S, S, 1] of the network's input size and of any scale,
+    and gives `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+
+    Args:
+        network: A trained network.
+        precision: `"float32"`; `"float16"`, which halves the file: weights are rounded, arithmetic
+            is not; or `"int8"`, a quarter of the size: weights and activations of the trunk have
+            8 bits. Standardisation stays in float because patches may have any scale, the
+            spatial transformer because its coordinates do not survive 8 bits.
+        batch_size: A fixed N, as delegates for mobile GPUs want it; by default N is free.
+        representative_patches: What int8 takes the ranges of activations from: some hundred real
+            patches, uint8 or float [P, H, H].
+
+    Returns:
+        The contents of a .tflite file.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size must be above 0, not {batch_size}.")
+    frozen = FrozenNetwork(network, batch_size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the converter warns of its own deprecated parts
+        if precision == "int8":
+            if representative_patches is None or not len(representative_patches):
+                raise InputError(
+                    "int8 needs representative patches, which the ranges of activations are taken "
+                    "from: give some hundred patches like those of the training."
+                )
+            patches = resize_patches(representative_patches[..., np.newaxis], network.input_size)
+            model = _convert_to_int8(frozen, patches.numpy(), batch_size or _CALIBRATION_BATCH)
+        else:
+            model = _converter(frozen, precision).convert()
+    metadata = network_metadata(network)
+    return tflite_metadata.attach(
+        model, {**metadata, "precision": precision, "batch_size": batch_size}
+    )
+
+
+def _converter(frozen: FrozenNetwork, precision: str) -> tf.lite.TFLiteConverter:
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [frozen.describe.get_concrete_function()], frozen
+    )
+    if precision != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if precision == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    return converter
+
+
+def _convert_to_int8(frozen: FrozenNetwork, patches: np.ndarray, batch_size: int) -> bytes:
+    """Quantises the trunk's operations and no others."""
+
+    def representative() -> Iterator[dict[str, np.ndarray]]:
+        for start in range(0, len(patches), batch_size):
+            # The first patches fill the last batch up: a fixed batch size wants it whole.
+            yield {"patches": patches[np.arange(start, start + batch_size) % len(patches)]}
+
+    converter = _converter(frozen, "int8")
+    converter.representative_dataset = representative
+    names = tflite_metadata.tensor_names(_converter(frozen, "float32").convert())
+    # The only public way to leave operations out of quantisation.
+    debugger = tf.lite.experimental.QuantizationDebugger(
+        converter=converter,
+        debug_dataset=representative,
+        debug_options=tf.lite.experimental.QuantizationDebugOptions(
+            denylisted_nodes=[name for name in names if "trunk" not in name]
+        ),
+    )
+    return debugger.get_nondebug_quantized_model()

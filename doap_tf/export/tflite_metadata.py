@@ -1,0 +1,44 @@
+"""Reading and writing what a .tflite file holds beside its weights."""
+
+import json
+from typing import Any
+
+_NAME = "doap_tf"
+
+
+def attach(model: bytes, metadata: dict[str, Any]) -> bytes:
+    """Puts metadata into a model, as JSON in a named buffer, which LiteRT itself ignores."""
+    # Imported here because machines that only train have no LiteRT.
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    tree = schema.ModelT.InitFromPackedBuf(model, 0)
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = json.dumps(metadata, indent=1).encode()
+    entry.name, entry.buffer = _NAME, len(tree.buffers)
+    tree.buffers.append(buffer)
+    tree.metadata = [*(tree.metadata or []), entry]
+    builder = flatbuffers.Builder(len(model) + len(buffer.data))
+    builder.Finish(tree.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def read(model: bytes) -> dict[str, Any]:
+    """Gives the metadata that `attach` put into a model; raises a ValueError for other files."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    try:
+        tree = schema.Model.GetRootAs(model, 0)
+        entries = [tree.Metadata(number) for number in range(tree.MetadataLength())]
+        buffers = [entry.Buffer() for entry in entries if entry.Name() == _NAME.encode()]
+        return json.loads(tree.Buffers(buffers[0]).DataAsNumpy().tobytes())
+    except Exception as error:  # reading past the end of a damaged file raises many kinds
+        raise ValueError("damaged, or without our metadata") from error
+
+
+def tensor_names(model: bytes) -> list[str]:
+    """Names of all tensors of a model."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    graph = schema.Model.GetRootAs(model, 0).Subgraphs(0)
+    return [graph.Tensors(number).Name().decode() for number in range(graph.TensorsLength())]

@@ -1,0 +1,133 @@
+"""Harris-Laplace and Hessian-Laplace points, extreme in space and, by the Laplacian, in scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+# Four scales an octave, so that the scale two steps below is 1/√2 ≈ 0.7 times as large: the
+# customary ratio of Harris' differentiation scale to its integration scale.
+_SCALES = 4
+_BELOW = 3  # scales below an octave's first: one for comparing, two more to differentiate at
+_FIRST_SIGMA = 1.2  # the finest scale that is searched, in pixels
+_IMAGE_SIGMA = 0.5  # the blur taken to be in the image
+_BORDER = 5  # in pixels of the octave's grid; nothing is searched there, as in OpenCV's SIFT
+_SMALLEST_SIDE = 16
+
+
+class Points(NamedTuple):
+    """Points found: `x`, `y` and `sigma` in pixels of the image, and `response`; each [N]."""
+
+    x: np.ndarray
+    y: np.ndarray
+    sigma: np.ndarray
+    response: np.ndarray
+
+
+def harris_laplace(image: np.ndarray, threshold: float = 5e-7) -> Points:
+    """Corners: maxima in space of Harris' det μ − 0.04·tr²μ at an extremum over scale of the
+    normalised Laplacian, whose σ is given.
+
+    Args:
+        image: uint8 [H, W].
+        threshold: the least response, for grey values of 0 to 1.
+    """
+    return _laplace_points(image, _harris, threshold)
+
+
+def hessian_laplace(image: np.ndarray, threshold: float = 1.5e-3) -> Points:
+    """Blobs: maxima in space of the normalised det of the Hessian at an extremum over scale of the
+    normalised Laplacian, whose σ is given.
+
+    Args:
+        image: uint8 [H, W].
+        threshold: the least response, for grey values of 0 to 1.
+    """
+    return _laplace_points(image, _hessian, threshold)
+
+
+def _harris(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.ndarray:
+    differentiation = smoothed[scale - 2]
+    dx = cv2.Sobel(differentiation, cv2.CV_32F, 1, 0, ksize=1, scale=0.5)
+    dy = cv2.Sobel(differentiation, cv2.CV_32F, 0, 1, ksize=1, scale=0.5)
+    xx, yy, xy = (
+        _smooth(product, sigmas[scale]) * sigmas[scale - 2] ** 2
+        for product in (dx * dx, dy * dy, dx * dy)
+    )
+    return xx * yy - xy * xy - 0.04 * (xx + yy) ** 2
+
+
+def _hessian(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.ndarray:
+    image = smoothed[scale]
+    xx = cv2.Sobel(image, cv2.CV_32F, 2, 0, ksize=1)
+    yy = cv2.Sobel(image, cv2.CV_32F, 0, 2, ksize=1)
+    xy = cv2.Sobel(image, cv2.CV_32F, 1, 1, ksize=3, scale=0.25)
+    return (xx * yy - xy * xy) * sigmas[scale] ** 4
+
+
+def _laplace_points(
+    image: np.ndarray,
+    measure: Callable[[list[np.ndarray], np.ndarray, int], np.ndarray],
+    threshold: float,
+) -> Points:
+    found = [Points(*np.zeros((4, 0)))]
+    for spacing, smoothed, sigmas in _octaves(image):
+        laplacians = [_laplacian(smoothed, sigmas, scale) for scale in (_BELOW - 1, _BELOW)]
+        for scale in range(_BELOW, _BELOW + _SCALES):
+            laplacians = [*laplacians[-2:], _laplacian(smoothed, sigmas, scale + 1)]
+            response = measure(smoothed, sigmas, scale)
+            x, y = _maxima(response, threshold)
+            below, here, above = (laplacian[y, x] for laplacian in laplacians)
+            peak = (here > below) & (here >= above)
+            x, y = x[peak], y[peak]
+            offset = _vertex(below[peak], here[peak], above[peak])
+            dx = _vertex(response[y, x - 1], response[y, x], response[y, x + 1])
+            dy = _vertex(response[y - 1, x], response[y, x], response[y + 1, x])
+            sigma = sigmas[scale] * 2 ** (offset / _SCALES)
+            found.append(
+                Points((x + dx) * spacing, (y + dy) * spacing, sigma * spacing, response[y, x])
+            )
+    return Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _laplacian(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.ndarray:
+    """The size of the normalised Laplacian at one scale."""
+    return np.abs(cv2.Laplacian(smoothed[scale], cv2.CV_32F)) * sigmas[scale] ** 2
+
+
+def _octaves(image: np.ndarray) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
+    """Each octave's spacing of pixels, its images and their σ in pixels of its grid."""
+    sigmas = _FIRST_SIGMA * 2.0 ** ((np.arange(_BELOW + _SCALES + 1) - _BELOW) / _SCALES)
+    increments = np.sqrt(np.diff(sigmas**2))
+    first = _smooth(image.astype(np.float32) / 255, np.sqrt(sigmas[0] ** 2 - _IMAGE_SIGMA**2))
+    spacing = 1
+    while min(first.shape) >= _SMALLEST_SIDE:
+        smoothed = [first]
+        for increment in increments:
+            smoothed.append(_smooth(smoothed[-1], increment))
+        yield spacing, smoothed, sigmas
+        # Every second pixel: index 0 stays at coordinate 0, so positions only need to be scaled.
+        first = np.ascontiguousarray(smoothed[_SCALES][::2, ::2])
+        spacing *= 2
+
+
+def _smooth(image: np.ndarray, sigma: float) -> np.ndarray:
+    return cv2.GaussianBlur(image, (0, 0), float(sigma))
+
+
+def _maxima(response: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray]:
+    """x and y of the pixels above `threshold` that no neighbour exceeds."""
+    peaks = (response > threshold) & (response >= cv2.dilate(response, np.ones((3, 3), np.uint8)))
+    y, x = np.nonzero(peaks[_BORDER:-_BORDER, _BORDER:-_BORDER])
+    return x + _BORDER, y + _BORDER
+
+
+def _vertex(before: np.ndarray, here: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Where, in steps from −½ to ½, the parabola through three values has its vertex."""
+    curvature = before - 2 * here + after
+    safe = np.where(curvature < 0, curvature, -1.0)
+    offset = np.where(curvature < 0, (before - after) / (2 * safe), 0.0)
+    return np.clip(offset, -0.5, 0.5)

@@ -1,0 +1,144 @@
+"""Where images for patch groups come from: photographs, aligned images and image sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import hashlib
+import importlib.util
+import os
+import pathlib
+from collections.abc import Iterable
+
+from doap_tf.errors import InputError
+from doap_tf.readers.image_sequences import list_image_sequences
+from doap_tf.readers.images import IMAGE_SUFFIXES
+
+KINDS = ("photos", "aligned", "sequences")
+
+# The photographs among scikit-image's pictures, without the second view of the motorcycle. Two of
+# them are held out.
+_TRAIN_PHOTOGRAPHS = (
+    "astronaut.png",
+    "brick.png",
+    "camera.png",
+    "coins.png",
+    "grass.png",
+    "gravel.png",
+    "motorcycle_left.png",
+    "page.png",
+    "rocket.jpg",
+    "text.png",
+)
+_VALIDATION_PHOTOGRAPHS = ("chelsea.png", "coffee.png")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scene:
+    """One place that groups are cut from.
+
+    Attributes:
+        name: unique in its source.
+        kind: `photos`: one photograph; other views of it are made up. `aligned`: images of one
+            static camera, pixel on pixel. `sequences`: a folder of six images and five
+            homographies, named as Oxford's or HPatches'.
+        files: the photograph, the aligned images, or all files of the sequence.
+    """
+
+    name: str
+    kind: str
+    files: tuple[pathlib.Path, ...]
+
+
+def find_scenes(source: str | os.PathLike, kind: str = "photos") -> list[Scene]:
+    """The scenes of a folder or a glob, sorted by name.
+
+    Args:
+        source: a folder, searched with all folders below it, or a glob of image files (of sequence
+            folders for that kind).
+        kind: one of `KINDS`. Images in the same folder are one scene where they are aligned.
+    """
+    if kind not in KINDS:
+        raise InputError(f"unknown kind {kind!r} of images; known are {', '.join(KINDS)}")
+    source = os.path.expanduser(source)
+    if kind == "sequences":
+        return _sequences(source)
+    root = pathlib.Path(_fixed_part(source))
+    by_name: dict[str, list[pathlib.Path]] = {}
+    for file in _image_files(source):
+        member = file if kind == "photos" else file.parent
+        name = member.relative_to(root).as_posix() if member != root else root.resolve().name
+        by_name.setdefault(name, []).append(file)
+    return [Scene(name, kind, tuple(files)) for name, files in sorted(by_name.items())]
+
+
+def default_scenes() -> tuple[list[Scene], list[Scene]]:
+    """The photographs that come with scikit-image: those to train on, and two held out."""
+    package = importlib.util.find_spec("skimage")
+    if package is None or not package.submodule_search_locations:
+        raise InputError("the default photographs come with scikit-image; install it")
+    folder = pathlib.Path(package.submodule_search_locations[0]) / "data"
+    train, validation = (
+        [Scene(name, "photos", (folder / name,)) for name in names]
+        for names in (_TRAIN_PHOTOGRAPHS, _VALIDATION_PHOTOGRAPHS)
+    )
+    return train, validation
+
+
+def split_scenes(scenes: Iterable[Scene], fraction: float) -> tuple[list[Scene], list[Scene]]:
+    """Holds a fraction of the scenes out: those whose names have the smallest hashes.
+
+    Of two scenes and more at least one is held out unless the fraction is zero, and at least one
+    is not. Both lists keep the order of `scenes`.
+    """
+    if not 0 <= fraction < 1:
+        raise InputError(f"validation fraction {fraction}; wanted is one of at least 0, below 1")
+    scenes = list(scenes)
+    count = round(fraction * len(scenes))
+    if fraction > 0:
+        count = min(max(count, 1), len(scenes) - 1)
+    ranked = sorted(scenes, key=lambda scene: hashlib.sha256(scene.name.encode()).digest())
+    held_out = set(ranked[:count])
+    train = [scene for scene in scenes if scene not in held_out]
+    return train, [scene for scene in scenes if scene in held_out]
+
+
+def _sequences(source: str) -> list[Scene]:
+    if _is_glob(source):
+        folders = sorted(path for path in map(pathlib.Path, glob.glob(source)) if path.is_dir())
+    else:
+        folders = list_image_sequences(source)
+    files = [tuple(filter(pathlib.Path.is_file, sorted(path.iterdir()))) for path in folders]
+    scenes = [
+        Scene(folder.name, "sequences", members)
+        for folder, members in zip(folders, files, strict=True)
+        if members
+    ]
+    if not scenes:
+        raise InputError(f"no folder with files matches {source!r}")
+    return scenes
+
+
+def _image_files(source: str) -> list[pathlib.Path]:
+    if _is_glob(source):
+        found = [pathlib.Path(path) for path in glob.glob(source, recursive=True)]
+    elif os.path.isdir(source):
+        found = list(pathlib.Path(source).rglob("*"))
+    else:
+        raise InputError(f"{source!r} is neither a folder nor a glob of images")
+    files = sorted(path for path in found if path.suffix.lower() in IMAGE_SUFFIXES)
+    if not files:
+        suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
+        raise InputError(f"{source!r} holds no images; their names end with {suffixes}")
+    return files
+
+
+def _is_glob(source: str) -> bool:
+    return glob.has_magic(source) and not os.path.isdir(source)
+
+
+def _fixed_part(source: str) -> str:
+    """The folder below which everything that a folder or glob names is found."""
+    while _is_glob(source):
+        source = os.path.dirname(source)
+    return source or "."

@@ -1,0 +1,134 @@
+"""Describing and matching many images, skipping what fails and what is finished already."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.matching.descriptor_extractor import DescriptorExtractor
+from doap_tf.matching.image_features import Features
+from doap_tf.matching.images import read_image
+from doap_tf.matching.match_store import MatchStore, StoredMatches
+from doap_tf.matching.matcher import Matcher
+from doap_tf.matching.pairs import Pair
+from doap_tf.metrics import NORM_HAMMING
+
+_FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
+
+Progress = Callable[[Sequence[Any], str], Iterable[Any]]
+
+
+class Outcome(NamedTuple):
+    """What became of a collection.
+
+    Attributes:
+        names: Images that have features.
+        pairs: Pairs that have been matched, now or earlier.
+        failures: The reason for each image, and each pair `"name1 name2"`, that failed.
+    """
+
+    names: list[str]
+    pairs: list[Pair]
+    failures: dict[str, str]
+
+
+def find_images(pattern: str) -> dict[str, pathlib.Path]:
+    """Paths by name, in order of name: the path below the pattern's part without wildcards.
+
+    Args:
+        pattern: As a shell has it, `**` for folders of any depth.
+    """
+    parts = pathlib.Path(pattern).parts
+    fixed = next(
+        (place for place, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1
+    )
+    root = pathlib.Path(*parts[:fixed])
+    files = (pathlib.Path(path) for path in glob.glob(pattern, recursive=True))
+    found = {path.relative_to(root).as_posix(): path for path in files if path.is_file()}
+    if not found:
+        raise InputError(f"no file matches {pattern!r}.")
+    return dict(sorted(found.items()))
+
+
+def match_collection(
+    images: Mapping[str, str | os.PathLike],
+    pairs: Sequence[Pair],
+    extractor: DescriptorExtractor,
+    matcher: Matcher,
+    store: MatchStore,
+    progress: Progress = lambda items, title: items,
+) -> Outcome:
+    """Describes images and matches pairs of them, each kept in `store` as soon as it is done.
+
+    Args:
+        images: Paths by name. They are read as they are stored, whatever their EXIF orientation.
+        pairs: Names of the images to match.
+        extractor, matcher: How.
+        store: Keeps what is finished.
+        progress: Wraps what is worked through, such as `tqdm`.
+    """
+    failures: dict[str, str] = {}
+    for name in progress(list(images), "describing"):
+        # Whatever is wrong with one image must not cost the others.
+        try:
+            sha256 = hashlib.sha256(pathlib.Path(images[name]).read_bytes()).hexdigest()
+            if store.has_features(name, sha256):
+                continue
+            features = extractor.extract(read_image(images[name], upright=False))
+        except Exception as error:
+            failures[name] = _reason(error)
+            continue
+        store.write_features(name, sha256, features)
+
+    read = functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
+    finished = []
+    for name1, name2 in progress(pairs, "matching"):
+        broken = [name for name in (name1, name2) if name in failures]
+        if broken:
+            failures[f"{name1} {name2}"] = f"{broken[0]} has no features"
+            continue
+        if not store.has_pair(name1, name2):
+            try:
+                matches = _matched(read(name1), read(name2), matcher)
+            except Exception as error:
+                failures[f"{name1} {name2}"] = _reason(error)
+                continue
+            store.write_pair(name1, name2, matches)
+        finished.append((name1, name2))
+    return Outcome([name for name in images if name not in failures], finished, failures)
+
+
+def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:
+    """Descriptors as float32 rows [N, D] of unit length, for programs that know only such.
+
+    Bits become ±1/√bits: the nearest in angle are then the nearest in Hamming distance.
+    """
+    if norm == NORM_HAMMING:
+        signs = np.unpackbits(descriptors, axis=1).astype(np.float32) * 2 - 1
+        return signs / np.sqrt(np.float32(signs.shape[1]))
+    lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
+    return descriptors / np.maximum(lengths, 1e-12)
+
+
+def _matched(features1: Features, features2: Features, matcher: Matcher) -> StoredMatches:
+    pair = matcher.match(features1, features2)
+    rows1, rows2 = (
+        unit_rows(features.descriptors[pair.indices[:, side]], features.norm)
+        for side, features in enumerate((features1, features2))
+    )
+    scores = ((rows1 * rows2).sum(axis=1) + 1) / 2
+    return StoredMatches(pair.indices, scores, pair.inliers, pair.model)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, InputError):
+        return str(error)
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

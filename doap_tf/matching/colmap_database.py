@@ -1,0 +1,213 @@
+"""Writing features and matches as a database that COLMAP reads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from doap_tf.files import write_atomically
+from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import Features
+from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.pairs import Pair
+from doap_tf.metrics import NORM_HAMMING
+
+# COLMAP's tables as its documentation and its releases since 3.6 have them; later ones add the
+# tables for rigs and frames themselves when they open such a file.
+_SCHEMA = """
+CREATE TABLE cameras (
+    camera_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    model INTEGER NOT NULL,
+    width INTEGER NOT NULL,
+    height INTEGER NOT NULL,
+    params BLOB,
+    prior_focal_length INTEGER NOT NULL);
+CREATE TABLE images (
+    image_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    name TEXT NOT NULL UNIQUE,
+    camera_id INTEGER NOT NULL,
+    prior_qw REAL, prior_qx REAL, prior_qy REAL, prior_qz REAL,
+    prior_tx REAL, prior_ty REAL, prior_tz REAL,
+    CONSTRAINT image_id_check CHECK (image_id >= 0 AND image_id < 2147483647),
+    FOREIGN KEY (camera_id) REFERENCES cameras (camera_id));
+CREATE UNIQUE INDEX index_name ON images (name);
+CREATE TABLE keypoints (
+    image_id INTEGER PRIMARY KEY NOT NULL,
+    rows INTEGER NOT NULL,
+    cols INTEGER NOT NULL,
+    data BLOB,
+    FOREIGN KEY (image_id) REFERENCES images (image_id) ON DELETE CASCADE);
+CREATE TABLE descriptors (
+    image_id INTEGER PRIMARY KEY NOT NULL,
+    rows INTEGER NOT NULL,
+    cols INTEGER NOT NULL,
+    data BLOB,
+    FOREIGN KEY (image_id) REFERENCES images (image_id) ON DELETE CASCADE);
+CREATE TABLE matches (
+    pair_id INTEGER PRIMARY KEY NOT NULL,
+    rows INTEGER NOT NULL,
+    cols INTEGER NOT NULL,
+    data BLOB);
+CREATE TABLE two_view_geometries (
+    pair_id INTEGER PRIMARY KEY NOT NULL,
+    rows INTEGER NOT NULL,
+    cols INTEGER NOT NULL,
+    data BLOB,
+    config INTEGER NOT NULL,
+    F BLOB, E BLOB, H BLOB, qvec BLOB, tvec BLOB);
+"""
+
+_MAX_IMAGES = 2**31 - 1
+_SIMPLE_RADIAL, _PINHOLE = 2, 1  # COLMAP's camera models
+_FOCAL_LENGTH = 1.2  # over the longer side: COLMAP's guess where nothing is known
+_DEGENERATE = 1
+#: COLMAP's number for each geometry, and the column of its matrix.
+_CONFIGURATIONS = {"essential": (2, "E"), "fundamental": (3, "F"), "homography": (6, "H")}
+_FEWEST_INLIERS = 15  # COLMAP's own bound, below which a geometry may be chance
+# COLMAP has the corner of the first pixel at the origin, we have its centre there.
+_SHIFT = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+
+
+def pair_id(image_id1: int, image_id2: int) -> int:
+    """COLMAP's number for a pair of images."""
+    first, second = sorted((image_id1, image_id2))
+    return first * _MAX_IMAGES + second
+
+
+def write_colmap(
+    store: MatchStore,
+    names: Sequence[str],
+    pairs: Sequence[Pair],
+    path: str | os.PathLike,
+    geometry: str | None,
+    intrinsics: np.ndarray | None = None,
+) -> None:
+    """Writes a database with cameras, images, features, matches and verified geometries.
+
+    Descriptors are rounded to bytes, unit rows as 128 + 256·v. They are for looking up, not for
+    matching again: COLMAP's own matcher takes every descriptor for SIFT's.
+
+    Args:
+        store: Has the features of `names` and the matches of `pairs`.
+        names: The images, as paths below COLMAP's image folder.
+        pairs: Names of images.
+        path: The file; an older one is replaced.
+        geometry: What the matches were verified by, if they were.
+        intrinsics: [3, 3] of the one camera that took all images, if it is known.
+    """
+    with (
+        write_atomically(path) as temporary,
+        contextlib.closing(sqlite3.connect(temporary)) as database,
+        database,
+    ):
+        database.executescript(_SCHEMA)
+        image_ids = {name: number for number, name in enumerate(names, start=1)}
+        cameras: dict[tuple[int, int], int] = {}
+        for name, image in image_ids.items():
+            features = store.read_features(name)
+            # Images of unknown cameras get one each, as COLMAP does it.
+            camera = image if intrinsics is None else cameras.setdefault(features.image_size, image)
+            if camera == image:
+                _add_camera(database, camera, features.image_size, intrinsics)
+            _add_image(database, image, name, camera, features)
+        for name1, name2 in pairs:
+            indices, _, inliers, model = store.read_pair(name1, name2)
+            key = pair_id(image_ids[name1], image_ids[name2])
+            swapped = image_ids[name1] > image_ids[name2]
+            if swapped:
+                indices = indices[:, ::-1]
+            database.execute(
+                "INSERT INTO matches VALUES (?, ?, ?, ?)", (key, *_blob(indices, "<u4"))
+            )
+            if geometry is not None:
+                _add_geometry(database, key, indices[inliers], geometry, model, swapped)
+
+
+def _add_camera(
+    database: sqlite3.Connection,
+    camera: int,
+    size: tuple[int, int],
+    intrinsics: np.ndarray | None,
+) -> None:
+    width, height = size
+    if intrinsics is None:
+        model = _SIMPLE_RADIAL
+        parameters = [_FOCAL_LENGTH * max(size), width / 2, height / 2, 0]
+    else:
+        model = _PINHOLE
+        (fx, _, cx), (_, fy, cy), _ = _SHIFT @ intrinsics
+        parameters = [fx, fy, cx, cy]
+    database.execute(
+        "INSERT INTO cameras VALUES (?, ?, ?, ?, ?, ?)",
+        (camera, model, width, height, _bytes(parameters), intrinsics is not None),
+    )
+
+
+def _add_image(
+    database: sqlite3.Connection, image: int, name: str, camera: int, features: Features
+) -> None:
+    database.execute(
+        "INSERT INTO images (image_id, name, camera_id) VALUES (?, ?, ?)", (image, name, camera)
+    )
+    # x, y and the affine shape, row by row.
+    keypoints = np.hstack([features.points + 0.5, features.frames[:, :, :2].reshape(-1, 4)])
+    descriptors = features.descriptors
+    if features.norm != NORM_HAMMING:
+        rows = unit_rows(descriptors, features.norm)
+        descriptors = np.clip(np.rint(128 + 256 * rows), 0, 255)
+    for table, values, dtype in (
+        ("keypoints", keypoints, "<f4"),
+        ("descriptors", descriptors, "u1"),
+    ):
+        database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", (image, *_blob(values, dtype)))
+
+
+def _add_geometry(
+    database: sqlite3.Connection,
+    key: int,
+    inliers: np.ndarray,
+    geometry: str,
+    model: np.ndarray | None,
+    swapped: bool,
+) -> None:
+    configuration, column = _CONFIGURATIONS[geometry]
+    matrices: dict[str, bytes] = {}
+    if model is None or len(inliers) < _FEWEST_INLIERS:
+        configuration, inliers = _DEGENERATE, inliers[:0]
+    else:
+        matrices[column] = _bytes(_in_colmap_pixels(model, geometry, swapped))
+    database.execute(
+        "INSERT INTO two_view_geometries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            key,
+            *_blob(inliers, "<u4"),
+            configuration,
+            *(matrices.get(name) for name in "FEH"),
+            # COLMAP finds the pose itself; this one says only that none is known.
+            _bytes([1, 0, 0, 0]),
+            _bytes([0, 0, 0]),
+        ),
+    )
+
+
+def _in_colmap_pixels(model: np.ndarray, geometry: str, swapped: bool) -> np.ndarray:
+    unshift = np.linalg.inv(_SHIFT)
+    if geometry == "homography":
+        return _SHIFT @ (np.linalg.inv(model) if swapped else model) @ unshift
+    matrix = model.T if swapped else model
+    # An essential matrix is about rays, which know no pixels.
+    return unshift.T @ matrix @ unshift if geometry == "fundamental" else matrix
+
+
+def _bytes(values: npt.ArrayLike) -> bytes:
+    return np.ascontiguousarray(values, "<f8").tobytes()
+
+
+def _blob(values: np.ndarray, dtype: str) -> tuple[int, int, bytes]:
+    """Rows, columns and row-major bytes, as COLMAP keeps matrices."""
+    return *values.shape, np.ascontiguousarray(values, dtype).tobytes()

@@ -1,0 +1,81 @@
+"""Writing features and matches as HDF5 files that hloc reads."""
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import h5py
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.features.frames import angles, radii
+from doap_tf.files import write_atomically
+from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.pairs import Pair
+
+
+def pair_name(name1: str, name2: str) -> str:
+    """hloc's name for the group of a pair."""
+    return "/".join(name.replace("/", "-") for name in (name1, name2))
+
+
+def write_hloc(
+    store: MatchStore, names: Sequence[str], pairs: Sequence[Pair], folder: str | os.PathLike
+) -> None:
+    """Writes `features.h5`, `matches.h5` and `pairs.txt`, each whole or not at all.
+
+    A group an image holds `keypoints` [N, 2] (pixel centres at integers), `scales` and `oris`
+    [N], `descriptors` [D, N], `scores` [N] and `image_size` [2]. A group a pair holds `matches0`
+    [N], the match of each feature of the first image or −1, `matching_scores0` [N], and what hloc
+    passes over: `inliers0` [N].
+
+    Args:
+        store: Has the features of `names` and the matches of `pairs`.
+        names: The images.
+        pairs: Names of images.
+        folder: Is made if there is none.
+    """
+    folder = pathlib.Path(folder)
+    counts = {}
+    with (
+        write_atomically(folder / "features.h5") as path,
+        h5py.File(path, "w") as file,
+    ):
+        for name in names:
+            features = store.read_features(name)
+            counts[name] = len(features.frames)
+            group = file.create_group(name)
+            group["keypoints"] = features.points.astype(np.float32)
+            group["keypoints"].attrs["uncertainty"] = 1.0
+            group["scales"] = radii(features.frames).astype(np.float32)
+            group["oris"] = angles(features.frames).astype(np.float32)
+            # Half precision is what hloc writes itself; of keypoints it would lose whole pixels.
+            group["descriptors"] = unit_rows(features.descriptors, features.norm).T.astype(
+                np.float16
+            )
+            group["scores"] = features.responses
+            group["image_size"] = np.array(features.image_size)
+    with (
+        write_atomically(folder / "matches.h5") as path,
+        h5py.File(path, "w") as file,
+    ):
+        for pair in pairs:
+            indices, scores, inliers, _ = store.read_pair(*pair)
+            if pair_name(*pair) in file:
+                raise InputError(
+                    f"hloc cannot tell {' – '.join(pair)} from another pair, because it takes / "
+                    "for -; rename an image."
+                )
+            group = file.create_group(pair_name(*pair))
+            count = counts[pair[0]]
+            for name, values, nothing in (
+                ("matches0", indices[:, 1].astype(np.int32), -1),
+                ("matching_scores0", scores, 0),
+                ("inliers0", inliers, False),
+            ):
+                column = np.full(count, nothing, values.dtype)
+                column[indices[:, 0]] = values
+                group[name] = column
+    with write_atomically(folder / "pairs.txt") as path:
+        path.write_text("".join(f"{name1} {name2}\n" for name1, name2 in pairs), "utf-8")

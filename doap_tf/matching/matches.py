@@ -1,0 +1,70 @@
+"""Matching descriptors by nearest neighbours: plain, mutual, with Lowe's ratio, or both."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.metrics import nearest
+
+METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
+
+
+class Matches(NamedTuple):
+    """Pairs of descriptors.
+
+    Attributes:
+        indices: int64 [M, 2], rows of the first and of the second set; ascending in the first.
+        distances: float32 [M].
+    """
+
+    indices: np.ndarray
+    distances: np.ndarray
+
+
+def match_descriptors(
+    descriptors1: np.ndarray,
+    descriptors2: np.ndarray,
+    norm: int,
+    method: str = "mutual",
+    ratio: float = 0.8,
+    memory_mb: float = 512,
+) -> Matches:
+    """Finds matches exactly, as `cv2.BFMatcher` would; ties go to the lowest index.
+
+    Args:
+        descriptors1: [N, D], or packed bits [N, bits / 8].
+        descriptors2: [M, D], or packed bits [M, bits / 8].
+        norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
+        method: `"nearest"`: each first descriptor's nearest second one. `"mutual"`: of these, the
+            pairs that are each other's nearest. `"ratio"`: the pairs whose distance is below
+            `ratio` times that of the second nearest; one without a rival passes.
+            `"mutual_ratio"`: both.
+        ratio: See there.
+        memory_mb: Limit for what is allocated on the way.
+    """
+    check_method(method, ratio)
+    with_ratio = method in ("ratio", "mutual_ratio")
+    neighbours, distances = nearest(
+        descriptors1, descriptors2, norm, k=2 if with_ratio else 1, memory_mb=memory_mb
+    )
+    kept = neighbours[:, 0] >= 0
+    if with_ratio:
+        kept &= distances[:, 0] < ratio * distances[:, 1]
+    first = np.flatnonzero(kept)
+    second = neighbours[first, 0]
+    if method in ("mutual", "mutual_ratio") and len(first):
+        # Only those that were chosen need to choose back: about two thirds of all.
+        chosen, place = np.unique(second, return_inverse=True)
+        back, _ = nearest(descriptors2[chosen], descriptors1, norm, memory_mb=memory_mb)
+        mutual = back[place, 0] == first
+        first, second = first[mutual], second[mutual]
+    return Matches(np.stack([first, second], axis=1), distances[first, 0])
+
+
+def check_method(method: str, ratio: float) -> None:
+    """Raises an InputError unless `match_descriptors` takes these."""
+    if method not in METHODS:
+        raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+    if not 0 < ratio <= 1:
+        raise InputError(f"ratio must lie above 0 and not above 1, not at {ratio!r}.")

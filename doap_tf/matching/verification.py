@@ -1,0 +1,168 @@
+"""Checking matches against the geometry of two views, by OpenCV's MAGSAC++."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from doap_tf.errors import InputError
+from doap_tf.features.frames import transform_points
+
+#: Each geometry with the least number of matches that determines it.
+GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
+
+_CONFIDENCE = 0.9999
+_MAX_ITERATIONS = 100_000
+_LOCAL_ITERATIONS, _LOCAL_SAMPLE = 10, 50
+
+
+class Verification(NamedTuple):
+    """A model of two views and how well each match fits it.
+
+    Attributes:
+        model: float64 [3, 3] from the first image to the second, or None if none was found.
+        inliers: bool [M], residuals within the threshold.
+        residuals: float64 [M] in pixels; infinite without a model. For a homography the distance
+            in the second image, otherwise Sampson's distance to the epipolar lines.
+    """
+
+    model: np.ndarray | None
+    inliers: np.ndarray
+    residuals: np.ndarray
+
+
+def verify(
+    points1: np.ndarray,
+    points2: np.ndarray,
+    geometry: str = "homography",
+    threshold: float = 3.0,
+    intrinsics1: npt.ArrayLike | None = None,
+    intrinsics2: npt.ArrayLike | None = None,
+    seed: int = 0,
+) -> Verification:
+    """Estimates a model from matches of which many may be wrong; the same one for a seed.
+
+    Args:
+        points1: [M, 2] in the first image.
+        points2: [M, 2], their matches in the second.
+        geometry: One of `GEOMETRIES`.
+        threshold: Pixels within which a match is an inlier.
+        intrinsics1: [3, 3], the first camera's matrix; `"essential"` needs it.
+        intrinsics2: [3, 3], the second camera's; the same as the first's if None.
+        seed: Of the random samples.
+    """
+    check_geometry(geometry, threshold, intrinsics1)
+    points1, points2 = _as_points(points1), _as_points(points2)
+    if len(points1) != len(points2):
+        raise InputError(f"matches need two points each, not {len(points1)} and {len(points2)}.")
+    cameras = None
+    if geometry == "essential" and intrinsics1 is not None:
+        first = as_intrinsics(intrinsics1, "intrinsics1")
+        second = first if intrinsics2 is None else as_intrinsics(intrinsics2, "intrinsics2")
+        cameras = first, second
+    model = None
+    if len(points1) >= GEOMETRIES[geometry]:
+        model = _estimate(points1, points2, geometry, cameras, _parameters(threshold, seed))
+    if model is None:
+        nowhere = np.full(len(points1), np.inf)
+        return Verification(None, np.zeros(len(points1), bool), nowhere)
+    if geometry == "homography":
+        residuals = np.linalg.norm(transform_points(points1, model) - points2, axis=1)
+        residuals = np.nan_to_num(residuals, nan=np.inf)
+    else:
+        fundamental = model
+        if cameras is not None:
+            fundamental = np.linalg.inv(cameras[1]).T @ model @ np.linalg.inv(cameras[0])
+        residuals = sampson_distances(points1, points2, fundamental)
+    return Verification(model, residuals <= threshold, residuals)
+
+
+def sampson_distances(
+    points1: np.ndarray, points2: np.ndarray, fundamental: np.ndarray
+) -> np.ndarray:
+    """Sampson's distances [M] in pixels of points [M, 2] to a fundamental matrix [3, 3]."""
+    ones = np.ones((len(points1), 1))
+    lines2 = np.hstack([points1, ones]) @ fundamental.T
+    lines1 = np.hstack([points2, ones]) @ fundamental
+    algebraic = (np.hstack([points2, ones]) * lines2).sum(axis=1)
+    gradient = np.hypot(
+        np.linalg.norm(lines1[:, :2], axis=1), np.linalg.norm(lines2[:, :2], axis=1)
+    )
+    return np.abs(algebraic) / np.maximum(gradient, 1e-300)
+
+
+def check_geometry(
+    geometry: str, threshold: float, intrinsics1: npt.ArrayLike | None = None
+) -> None:
+    """Raises an InputError unless `verify` takes these."""
+    if geometry not in GEOMETRIES:
+        raise InputError(f"geometry must be one of {', '.join(GEOMETRIES)}, not {geometry!r}.")
+    if not 0 < threshold < np.inf:
+        raise InputError(f"threshold must be a number of pixels above 0, not {threshold!r}.")
+    if geometry == "essential" and intrinsics1 is None:
+        raise InputError("an essential matrix needs the intrinsics of the cameras.")
+
+
+def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
+    """Gives a camera's matrix as float64 [3, 3]; raises an InputError if it is none."""
+    matrix = np.asarray(intrinsics, np.float64)
+    if (
+        matrix.shape != (3, 3)
+        or not np.isfinite(matrix).all()
+        or not (matrix[2] == [0, 0, 1]).all()
+        or min(matrix[0, 0], matrix[1, 1]) <= 0
+    ):
+        raise InputError(
+            f"{name} must be a camera's matrix [[fx, s, cx], [0, fy, cy], [0, 0, 1]], "
+            f"not {matrix.tolist()}."
+        )
+    return matrix
+
+
+def _as_points(points: np.ndarray) -> np.ndarray:
+    points = np.asarray(points, np.float64)
+    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
+        raise InputError(f"points must be finite numbers [M, 2], not {list(points.shape)}.")
+    return points
+
+
+def _parameters(threshold: float, seed: int) -> cv2.UsacParams:
+    parameters = cv2.UsacParams()
+    parameters.threshold = threshold
+    parameters.confidence = _CONFIDENCE
+    parameters.maxIterations = _MAX_ITERATIONS
+    parameters.randomGeneratorState = seed
+    parameters.sampler = cv2.SAMPLING_UNIFORM
+    parameters.score = cv2.SCORE_METHOD_MAGSAC
+    parameters.loMethod = cv2.LOCAL_OPTIM_SIGMA
+    parameters.loIterations = _LOCAL_ITERATIONS
+    parameters.loSampleSize = _LOCAL_SAMPLE
+    parameters.final_polisher = cv2.MAGSAC
+    return parameters
+
+
+def _estimate(
+    points1: np.ndarray,
+    points2: np.ndarray,
+    geometry: str,
+    cameras: tuple[np.ndarray, np.ndarray] | None,
+    parameters: cv2.UsacParams,
+) -> np.ndarray | None:
+    try:
+        if cameras is not None:
+            model, _ = cv2.findEssentialMat(
+                points1, points2, cameras[0], cameras[1], None, None, parameters
+            )
+        elif geometry == "homography":
+            model, _ = cv2.findHomography(points1, points2, parameters)
+        else:
+            model, _ = cv2.findFundamentalMat(points1, points2, parameters)
+    except cv2.error:
+        # OpenCV raises where it cannot draw a single sample, as for many copies of one point.
+        return None
+    if model is None or model.shape != (3, 3) or not np.isfinite(model).all():
+        return None
+    return model

@@ -1,0 +1,72 @@
+"""Image pairs with homographies: known answers for true, false and impossible ones."""
+
+import cv2
+import numpy as np
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.evaluation import Model, Oxford
+from doap_tf.metrics import baseline
+from tests import layouts
+
+SIFT = Model("sift", baseline("sift"))
+
+
+def write_still_sequence(folder, homography):
+    """Six times the same image, said to be related by `homography`."""
+    folder.mkdir(parents=True)
+    image = cv2.merge([layouts.texture(np.random.default_rng(3), 160, 200)] * 3)
+    for number in range(1, 7):
+        cv2.imwrite(str(folder / f"{number}.ppm"), image)
+        if number > 1:
+            np.savetxt(folder / f"H_1_{number}", homography)
+
+
+@pytest.mark.parametrize("detector", ["dog", "harris_affine"])
+def test_identical_images_match_perfectly(tmp_path, detector):
+    write_still_sequence(tmp_path / "v_still", np.eye(3))
+    result = Oxford(tmp_path, tmp_path / "cache", [detector]).evaluate(SIFT)
+    expected = {f"1-{number}": 1.0 for number in range(2, 7)} | {"mean": 1.0}
+    assert result.scores == {detector: {"v_still": expected, "mean": 1.0}}
+    assert result.summary == {f"mAP {detector}": 1.0}
+
+
+def test_a_false_homography_makes_all_matches_wrong(tmp_path):
+    shifted = np.array([[1.0, 0, 40], [0, 1, 0], [0, 0, 1]])
+    write_still_sequence(tmp_path / "v_still", shifted)
+    scores = Oxford(tmp_path / "v_still", tmp_path / "cache", ["dog"]).evaluate(SIFT).scores
+    assert scores["dog"]["mean"] < 0.05
+
+
+def test_both_layouts_and_order_of_descriptors(tmp_path):
+    layouts.write_image_sequences(tmp_path / "oxford", size=(180, 240))
+    benchmark = Oxford(tmp_path / "oxford", tmp_path / "cache")
+    sift = benchmark.evaluate(SIFT)
+    assert set(sift.scores) == {"harris_affine", "dog"}
+    assert set(sift.scores["dog"]) == {"boat", "graf", "mean"}
+    values = [v for d in sift.scores.values() for s in ("boat", "graf") for v in d[s].values()]
+    assert all(0 <= value <= 1 for value in values)
+    assert sift.scores["dog"]["mean"] > 0.2
+    assert benchmark.evaluate(SIFT).scores == sift.scores
+    assert {strip.title for strip in sift.plots.strips} == {
+        "Nearest right matches",
+        "Nearest wrong matches",
+    }
+
+
+def test_images_without_features_score_zero(tmp_path):
+    write_still_sequence(tmp_path / "v_still", np.eye(3))
+    for number in (2, 3):
+        flat = np.full((160, 200, 3), 99, np.uint8)
+        cv2.imwrite(str(tmp_path / "v_still" / f"{number}.ppm"), flat)
+    scores = Oxford(tmp_path, tmp_path / "cache", ["dog"]).evaluate(SIFT).scores["dog"]["v_still"]
+    assert (scores["1-2"], scores["1-3"], scores["1-4"]) == (0.0, 0.0, 1.0)
+
+
+def test_missing_images_are_named(tmp_path):
+    write_still_sequence(tmp_path / "v_still", np.eye(3))
+    (tmp_path / "v_still" / "4.ppm").unlink()
+    with pytest.raises(InputError, match=r"v_still lacks 4\.ppm"):
+        Oxford(tmp_path, tmp_path / "cache").evaluate(SIFT)
+    with pytest.raises(InputError, match="holds no sequence folders"):
+        Oxford(tmp_path / "cache", tmp_path / "cache")

@@ -1,0 +1,141 @@
+"""Reports: exact fields, all files, whole or not at all."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.evaluation import HPatches, Model, PatchSequences, Result, write_report
+from doap_tf.evaluation.result import Curve, flattened
+from doap_tf.evaluation.tables import Table, comparison_tables
+from doap_tf.metrics import NORM_HAMMING
+from tests.evaluation.descriptors import Reader
+
+
+@pytest.fixture(scope="module")
+def results(known, tmp_path_factory):
+    cache = tmp_path_factory.mktemp("cache")
+    benchmark = HPatches(PatchSequences(known[0]), cache, pairs=100)
+    models = [Model("numbers", Reader()), Model("runs/bits & <pieces>", Reader(NORM_HAMMING))]
+    return [benchmark.evaluate(model) for model in models]
+
+
+@pytest.fixture(scope="module")
+def folder(results, tmp_path_factory):
+    return write_report(results, tmp_path_factory.mktemp("reports"))
+
+
+def ubc_result(name, rate, batch_size):
+    training = {"batch_size": batch_size} if batch_size else {}
+    summary = {"FPR95 liberty": rate, "FPR95 mean": rate}
+    scores = {"liberty": {"fpr95": rate}}
+    return Result("ubc", "p", "liberty", None, Model(name, Reader(), training), scores, summary)
+
+
+def test_record_has_the_fields_that_are_fixed(results, folder):
+    record = json.loads((folder / "numbers.json").read_text("utf-8"))
+    assert list(record) == [
+        "benchmark",
+        "protocol",
+        "split",
+        "seed",
+        "model",
+        "weights_sha256",
+        "scores",
+        "environment",
+    ]
+    assert record["benchmark"] == "hpatches" and record["split"] == "all"
+    assert record["seed"] == 42 and record["model"] == "numbers"
+    assert record["weights_sha256"] == "0" * 64
+    assert record["scores"] == results[0].scores
+    assert {"python", "numpy", "opencv", "doap_tf"} <= set(record["environment"])
+
+
+def test_all_files_are_there_and_shown(folder):
+    assert folder.name == "hpatches-all"
+    page = (folder / "index.html").read_text("utf-8")
+    shown = set(re.findall(r'<img src="([^"]+)"', page))
+    assert shown == {path.name for path in folder.glob("*.png")}
+    assert {"bars.png", "precision_recall.png", "roc.png", "distances.png"} < shown
+    assert sum(name.startswith("strip_") for name in shown) >= 2
+    assert "bits &amp; &lt;pieces&gt;" in page and "<pieces>" not in page
+    for link in re.findall(r'href="([^"]+)"', page):
+        assert (folder / link).is_file()
+
+
+def test_csv_holds_every_score(results, folder):
+    with (folder / "scores.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for result in results:
+        found = {r["score"]: float(r["value"]) for r in rows if r["model"] == result.model.name}
+        assert found == dict(flattened(result.scores))
+    assert "matching/easy/sequences/v_wall" in found
+
+
+def test_markdown_compares_the_models(results, folder):
+    text = (folder / "scores.md").read_text("utf-8")
+    matching = f"{100 * results[0].summary['matching']:.2f}"
+    assert "| model | verification | matching | retrieval |" in text
+    assert re.search(rf"^\| numbers \|.* {matching} \|", text, re.MULTILINE)
+
+
+def test_tables_leave_missing_scores_empty():
+    table = Table("t", {"a": {"x": 0.5}, "b": {"y": 1.0}})
+    assert table.cells() == [["model", "x", "y"], ["a", "50.00", ""], ["b", "", "100.00"]]
+
+
+def test_ubc_has_the_papers_table():
+    titles = [table.title for table in comparison_tables([ubc_result("pixels", 0.5, None)])]
+    assert "FPR95 by training and test set" in titles
+
+
+@pytest.mark.parametrize(("sizes", "drawn"), [((512, 1024), True), ((512, None), False)])
+def test_batch_sizes_are_plotted_where_known(tmp_path, sizes, drawn):
+    results = [ubc_result(f"m{place}", 0.1, size) for place, size in enumerate(sizes)]
+    folder = write_report(results, tmp_path)
+    assert (folder / "fpr95_batch_size.png").is_file() == drawn
+
+
+def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):
+    results = [ubc_result(f"m{size}", 0.1, size) for size in (512, 1024)]
+    folder = write_report(results[:1], tmp_path)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def fail(*_):
+        raise RuntimeError("no plot today")
+
+    monkeypatch.setattr("doap_tf.evaluation.plots.fpr_against_batch_size", fail)
+    for place in (tmp_path, tmp_path / "new"):
+        with pytest.raises(RuntimeError, match="no plot"):
+            write_report(results, place)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name, "new"}
+    assert not list((tmp_path / "new").iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be written below .*file"):
+        write_report([ubc_result("m", 0.5, None)], tmp_path / "file")
+
+
+def test_a_score_that_is_no_number_is_never_written(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        write_report([ubc_result("m", float("nan"), None)], tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_of_two_benchmarks_do_not_share_a_report(results, tmp_path):
+    with pytest.raises(ValueError, match="same benchmark"):
+        write_report([results[0], ubc_result("m", 0.5, None)], tmp_path)
+
+
+def test_thinned_curves_keep_their_ends():
+    x = np.sort(np.random.default_rng(0).random(10_000) ** 4)
+    curve = Curve.thinned(x, x**2)
+    assert len(curve.x) <= 501 and (np.diff(curve.x) > 0).all()
+    assert (curve.x[0], curve.x[-1]) == (x[0], x[-1])
+    np.testing.assert_array_equal(curve.y, curve.x**2)

@@ -1,0 +1,79 @@
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import doap_tf
+from doap_tf.networks import DescriptorNetwork
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def _run(*flags: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, ROOT / "export_main.py", *flags]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_exports_and_measures_a_training_directory(groups, tmp_path):
+    run = tmp_path / "my-run"
+    run.mkdir()
+    network = DescriptorNetwork(16, width=0.1)
+    network.build((None, 32, 32, 1))
+    network.save(run / "model.keras")
+    (run / "train.json").write_text('{"seed": 11}')
+    groups.save(tmp_path / "groups")
+    done = _run(
+        f"--model={run}",
+        f"--export_dir={tmp_path / 'exports'}",
+        f"--groups={tmp_path / 'groups'}",
+        "--precisions=int8",
+        "--batch_sizes=4",
+        "--benchmark",
+    )
+    assert done.returncode == 0, done.stderr
+    written = {
+        "my-run",
+        "my-run-int8.tflite",
+        "my-run-int8-batch4.tflite",
+        "my-run-benchmark.json",
+    }
+    assert {entry.name for entry in (tmp_path / "exports").iterdir()} == written
+    card = (tmp_path / "exports" / "my-run" / "1" / "assets.extra" / "MODEL_CARD.md").read_text()
+    assert '"seed": 11' in card
+    record = json.loads((tmp_path / "exports" / "my-run-benchmark.json").read_text())
+    assert record["weights_sha256"] == doap_tf.Descriptor(network).weights_sha256
+    models = ["keras", "int8", "int8-batch4", "saved_model"]
+    assert list(record["scores"]) == models
+    for model, scores in record["scores"].items():
+        assert f"| {model} |" in done.stdout
+        assert scores["cosine_mean"] > 0.99
+        assert min(scores["ms_1"], scores["ms_100"], scores["ms_1000"]) > 0
+    size = (tmp_path / "exports" / "my-run-int8.tflite").stat().st_size
+    assert record["scores"]["int8"]["bytes"] == size
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--export_dir=out"], "give --model"),
+        (["--model=m"], "give --export_dir"),
+        (["--model=m", "--export_dir=out", "--formats=saved_model,coreml"], "coreml"),
+        (["--model=m", "--export_dir=out", "--precisions=int4"], "int4"),
+        (["--model=m", "--export_dir=out", "--batch_sizes=0"], "--batch_sizes"),
+        (["--model=m", "--export_dir=out"], "give --groups"),
+        (
+            ["--model=m", "--export_dir=out", "--formats=saved_model", "--benchmark"],
+            "give --groups",
+        ),
+        (["--model=m", "--export_dir=out", "--formats=saved_model", "--name=a/b"], "a/b"),
+    ],
+)
+def test_bad_flags_end_in_one_line(flags, message):
+    done = _run(*flags)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (ROOT / "out").exists()

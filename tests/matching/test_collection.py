@@ -1,0 +1,167 @@
+import cv2
+import numpy as np
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.matching import (
+    DescriptorExtractor,
+    Matcher,
+    MatchStore,
+    exhaustive_pairs,
+    find_images,
+    match_collection,
+)
+from doap_tf.matching.collection import unit_rows
+from doap_tf.metrics import distance_matrix
+from tests.matching.scene import views
+
+
+class Counting(DescriptorExtractor):
+    """Counts what it describes; raises what it is told to at one image."""
+
+    def __init__(self, fail_at=None, error=None):
+        super().__init__("sift", max_keypoints=80)
+        self.count, self.fail_at, self.error = 0, fail_at, error
+
+    def extract(self, image, mask=None):
+        self.count += 1
+        if self.count == self.fail_at:
+            raise self.error
+        return super().extract(image, mask)
+
+
+class CountingMatcher(Matcher):
+    count = 0
+
+    def match(self, features1, features2):
+        type(self).count += 1
+        return super().match(features1, features2)
+
+
+@pytest.fixture
+def images(tmp_path):
+    folder = tmp_path / "photos"
+    (folder / "more").mkdir(parents=True)
+    first, second = views()
+    for name, image in (("a.png", first), ("b.png", second), ("more/c.png", first[20:])):
+        cv2.imwrite(str(folder / name), image)
+    return find_images(f"{folder}/**/*.png")
+
+
+def run(images, path, extractor=None, matcher=None, settings=None):
+    with MatchStore(path, settings or {"model": "sift"}) as store:
+        outcome = match_collection(
+            images,
+            exhaustive_pairs(list(images)),
+            extractor or Counting(),
+            matcher or Matcher(),
+            store,
+        )
+        kept = {pair: store.read_pair(*pair) for pair in outcome.pairs}
+        features = {name: store.read_features(name) for name in outcome.names}
+    return outcome, kept, features
+
+
+def test_images_are_named_below_the_fixed_part_of_the_pattern(images, tmp_path):
+    assert list(images) == ["a.png", "b.png", "more/c.png"]
+    assert list(find_images(f"{tmp_path}/photos/more/c.png")) == ["c.png"]
+    assert list(find_images(f"{tmp_path}/*/a.png")) == ["photos/a.png"]
+    with pytest.raises(InputError, match="no file matches"):
+        find_images(f"{tmp_path}/photos/*.tif")
+
+
+def test_what_is_kept_is_what_was_found(images, tmp_path):
+    outcome, kept, features = run(images, tmp_path / "finished.db")
+    assert outcome.names == list(images) and len(outcome.pairs) == 3 and not outcome.failures
+    extractor = DescriptorExtractor("sift", max_keypoints=80)
+    found = [extractor.extract(image) for image in views()]
+    pair = Matcher().match(*found)
+    stored = kept["a.png", "b.png"]
+    np.testing.assert_array_equal(stored.indices, pair.indices)
+    np.testing.assert_array_equal(stored.inliers, pair.inliers)
+    np.testing.assert_array_equal(stored.model, pair.model)
+    for name, expected in zip(("a.png", "b.png"), found, strict=True):
+        for field in ("frames", "responses", "descriptors"):
+            np.testing.assert_array_equal(getattr(features[name], field), getattr(expected, field))
+        assert (features[name].norm, features[name].image_size) == (cv2.NORM_L2, (400, 300))
+    rows = [
+        features.descriptors[side] / np.linalg.norm(features.descriptors[side], axis=1)[:, None]
+        for features, side in zip(found, pair.indices.T, strict=True)
+    ]
+    np.testing.assert_allclose(
+        stored.scores, 1 - np.square(rows[0] - rows[1]).sum(axis=1) / 4, atol=1e-5
+    )
+
+
+def test_finished_work_is_not_redone(images, tmp_path):
+    first = run(images, tmp_path / "finished.db")
+    extractor, matcher = Counting(), CountingMatcher()
+    CountingMatcher.count = 0
+    second = run(images, tmp_path / "finished.db", extractor, matcher)
+    assert extractor.count == CountingMatcher.count == 0
+    assert second[0] == first[0]
+
+
+@pytest.mark.parametrize("fail_at", [1, 3])
+def test_an_interrupted_run_goes_on_where_it_stopped(images, tmp_path, fail_at):
+    with pytest.raises(KeyboardInterrupt):
+        run(images, tmp_path / "finished.db", Counting(fail_at, KeyboardInterrupt()))
+    extractor = Counting()
+    outcome, kept, _ = run(images, tmp_path / "finished.db", extractor)
+    assert extractor.count == 3 - (fail_at - 1)
+    fresh_outcome, fresh, _ = run(images, tmp_path / "fresh.db")
+    assert outcome == fresh_outcome
+    for pair, matches in fresh.items():
+        for value, expected in zip(kept[pair], matches, strict=True):
+            np.testing.assert_array_equal(value, expected)
+
+
+def test_a_changed_image_is_described_and_matched_again(images, tmp_path):
+    run(images, tmp_path / "finished.db")
+    cv2.imwrite(str(images["b.png"]), views()[1][5:])
+    extractor, matcher = Counting(), CountingMatcher()
+    CountingMatcher.count = 0
+    run(images, tmp_path / "finished.db", extractor, matcher)
+    assert (extractor.count, CountingMatcher.count) == (1, 2)
+
+
+def test_what_fails_is_reported_skipped_and_tried_again(images, tmp_path):
+    images["b.png"].write_bytes(b"no picture")
+    outcome, _, _ = run(images, tmp_path / "finished.db")
+    assert outcome.names == ["a.png", "more/c.png"]
+    assert outcome.pairs == [("a.png", "more/c.png")]
+    assert set(outcome.failures) == {"b.png", "a.png b.png", "b.png more/c.png"}
+    assert "no whole image" in outcome.failures["b.png"]
+    cv2.imwrite(str(images["b.png"]), views()[1])
+    outcome, _, _ = run(images, tmp_path / "finished.db")
+    assert len(outcome.pairs) == 3 and not outcome.failures
+
+
+def test_one_image_that_breaks_something_does_not_stop_the_others(images, tmp_path):
+    outcome, _, _ = run(images, tmp_path / "a.db", Counting(2, cv2.error("two\n lines")))
+    assert outcome.failures["b.png"] == "error: two lines"
+    assert outcome.pairs == [("a.png", "more/c.png")]
+
+
+def test_other_settings_want_another_store(images, tmp_path):
+    run(images, tmp_path / "finished.db")
+    with pytest.raises(InputError, match="model = sift, not orb"):
+        run(images, tmp_path / "finished.db", settings={"model": "orb"})
+
+
+def test_what_is_no_store_is_named(tmp_path):
+    (tmp_path / "damaged.db").write_bytes(b"SQLite format 3\0" + b"nonsense" * 99)
+    (tmp_path / "text.db").write_text("some text that is long enough to be no database" * 9)
+    (tmp_path / "folder.db").mkdir()
+    for name in ("damaged.db", "text.db", "folder.db"):
+        with pytest.raises(InputError, match=name):
+            MatchStore(tmp_path / name, {})
+
+
+def test_unit_rows_keep_the_order_of_distances():
+    bits = np.random.default_rng(0).integers(0, 256, (20, 4), np.uint8)
+    rows = unit_rows(bits, cv2.NORM_HAMMING)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-6)
+    hamming = distance_matrix(bits, bits, cv2.NORM_HAMMING)
+    np.testing.assert_allclose(rows @ rows.T, 1 - 2 * hamming / 32.0, atol=1e-6)
+    assert np.isfinite(unit_rows(np.zeros((2, 8), np.float32), cv2.NORM_L2)).all()

@@ -1,0 +1,189 @@
+import cv2
+import numpy as np
+import pytest
+
+import doap_tf
+from doap_tf.errors import InputError
+from doap_tf.features import RADIUS_PER_SIZE, detect
+from doap_tf.matching import DescriptorExtractor, patch_descriptor
+from tests.matching.scene import views
+
+
+def network(**kwargs):
+    from doap_tf.networks import DescriptorNetwork
+
+    return doap_tf.Descriptor(DescriptorNetwork(width=0.25, **kwargs))
+
+
+def awkward_keypoints():
+    """Inside, on the border, outside, tiny, huge, twice the same, with and without an angle."""
+    values = [
+        (50, 60, 12, 30),
+        (0, 0, 12, -1),
+        (399, 299, 40, 200),
+        (-90, 1000, 12, 10),
+        (200, 150, 0.01, 0),
+        (200, 150, 3000, 0),
+        (50, 60, 12, 30),
+    ]
+    return [cv2.KeyPoint(*map(float, value)) for value in values]
+
+
+@pytest.mark.parametrize("name", ["sift", "rootsift", "pixels", "orb"])
+def test_compute_gives_a_row_for_every_keypoint_in_order(name):
+    image = views()[0]
+    extractor = DescriptorExtractor(name)
+    keypoints = awkward_keypoints()
+    given, rows = extractor.compute(image, keypoints)
+    assert given is keypoints and rows.shape == (7, extractor.descriptorSize())
+    np.testing.assert_array_equal(rows[0], rows[6])
+    _, backwards = extractor.compute(image, keypoints[::-1])
+    np.testing.assert_array_equal(backwards[::-1], rows)
+    assert len(np.unique(rows[:4], axis=0)) == 4
+
+
+@pytest.mark.parametrize("detector", ["dog", "orb", "fast"])
+def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
+    image = views()[0]
+    extractor = DescriptorExtractor("pixels", detector=detector, magnification=4)
+    # Half a side of 32 pixels, centred between pixels: patches of 64 are the image's own pixels.
+    size = 32 / 4 / RADIUS_PER_SIZE[detector]
+    centre = (120.5, 99.5)
+    rows = extractor.compute(image, [cv2.KeyPoint(*centre, size)])[1]
+    crop = image[68:132, 89:153]
+    np.testing.assert_allclose(rows, doap_tf.metrics.baseline("pixels").describe(crop[None]))
+
+
+def test_the_descriptors_own_magnification_is_the_default():
+    descriptor = doap_tf.metrics.baseline("vgg")
+    assert DescriptorExtractor(descriptor).describer.magnification == descriptor.magnification
+
+
+@pytest.mark.parametrize("detector", ["dog", "harris_laplace", "fast", "orb"])
+def test_detecting_then_computing_is_detecting_and_computing(detector):
+    image = views()[0]
+    extractor = DescriptorExtractor("pixels", detector=detector, max_keypoints=40)
+    keypoints, rows = extractor.detectAndCompute(image, None)
+    detected = extractor.detect(image)
+    assert [k.pt for k in detected] == [k.pt for k in keypoints] and len(keypoints) == 40
+    # Sizes and angles pass through OpenCV's single precision.
+    np.testing.assert_allclose(extractor.compute(image, detected)[1], rows, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("detector", "create"),
+    [
+        ("dog", lambda: cv2.SIFT.create(enable_precise_upscale=True)),
+        ("orb", lambda: cv2.ORB.create(nfeatures=10_000)),
+        ("fast", cv2.FastFeatureDetector.create),
+    ],
+)
+def test_keypoints_have_the_sizes_of_opencvs_own(detector, create):
+    image = views()[0]
+    ours = DescriptorExtractor("pixels", detector=detector).detect(image)
+    theirs = create().detect(image)
+    np.testing.assert_allclose(
+        sorted((*k.pt, k.size) for k in ours), sorted((*k.pt, k.size) for k in theirs), rtol=1e-4
+    )
+
+
+def test_affine_frames_are_taken_as_they_are():
+    image = views()[0]
+    extractor = DescriptorExtractor("pixels", detector="harris_affine", max_keypoints=30)
+    features = extractor.extract(image)
+    frames, rows = extractor.compute(image, features.frames)
+    assert frames is features.frames
+    np.testing.assert_array_equal(rows, features.descriptors)
+    circles = extractor.compute(image, features.keypoints)[1]
+    assert np.abs(circles - rows).max() > 0.5
+
+
+def test_sift_on_ellipses_is_described_on_patches():
+    image = views()[0]
+    frames = DescriptorExtractor("sift", detector="harris_affine").extract(image).frames[:8]
+    rows = DescriptorExtractor("sift", detector="harris_affine").compute(image, frames)[1]
+    stretched = frames.copy()
+    stretched[:, :, 0] *= 3
+    changed = DescriptorExtractor("sift", detector="harris_affine").compute(image, stretched)[1]
+    assert (np.abs(rows - changed).max(axis=1) > 10).all()
+
+
+@pytest.mark.parametrize("name", ["rootsift", "pixels", "beblid"])
+def test_an_image_without_features_gives_empty_arrays(name):
+    extractor = DescriptorExtractor(name)
+    blank = np.full((80, 90), 128, np.uint8)
+    keypoints, rows = extractor.detectAndCompute(blank, None)
+    assert keypoints == [] and rows.shape == (0, extractor.descriptorSize())
+    assert rows.dtype == (np.uint8 if extractor.descriptorType() == cv2.CV_8U else np.float32)
+    assert extractor.compute(blank, [])[1].shape == rows.shape
+    assert extractor.extract(blank).image_size == (90, 80)
+
+
+def test_nothing_is_detected_where_the_mask_is_zero():
+    image = views()[0]
+    mask = np.zeros(image.shape, np.uint8)
+    mask[:, :200] = 255
+    keypoints, rows = DescriptorExtractor("pixels").detectAndCompute(image, mask)
+    assert len(keypoints) == len(rows) > 20
+    assert max(keypoint.pt[0] for keypoint in keypoints) < 200.5
+    with pytest.raises(InputError, match="mask"):
+        DescriptorExtractor("pixels").detectAndCompute(image, mask[1:])
+
+
+def test_chunks_do_not_matter(monkeypatch):
+    image = views()[0]
+    frames = detect(image, max_frames=50).frames
+    whole = DescriptorExtractor("pixels").compute(image, frames)[1]
+    monkeypatch.setattr(patch_descriptor, "_CHUNK", 7)
+    np.testing.assert_array_equal(DescriptorExtractor("pixels").compute(image, frames)[1], whole)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"descriptor": "pixels", "detector": "surf"}, "surf.*dog"),
+        ({"descriptor": "pixels", "magnification": 0.0}, "magnification"),
+        ({"descriptor": "rootsift", "magnification": 5.0}, "magnification is fixed"),
+        ({"descriptor": "pixels", "max_keypoints": 0}, "max_keypoints"),
+        ({"descriptor": object()}, "object has no describe"),
+    ],
+)
+def test_bad_arguments_are_named(kwargs, message):
+    with pytest.raises(InputError, match=message):
+        DescriptorExtractor(**kwargs)
+
+
+def test_an_unknown_network_is_named():
+    with pytest.raises(InputError, match="no-such-network"):
+        DescriptorExtractor("no-such-network")
+
+
+def test_real_networks_drop_into_opencv():
+    image, other = views()
+    extractor = doap_tf.DescriptorExtractor(network(output_dim=64), max_keypoints=60)
+    keypoints, rows = extractor.detectAndCompute(image, None)
+    _, others = extractor.detectAndCompute(other, None)
+    assert (extractor.descriptorSize(), extractor.descriptorType()) == (64, cv2.CV_32F)
+    assert rows.shape == (len(keypoints), 64) and rows.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    exact = cv2.BFMatcher(extractor.defaultNorm()).match(rows, others)
+    flann = cv2.FlannBasedMatcher({"algorithm": 1, "trees": 4}, {"checks": 1000})
+    assert len(exact) == len(flann.match(rows, others)) == len(rows)
+    # The network sees patches at its own size and magnification, nothing is resized.
+    frames = extractor.extract(image).frames
+    patches = extractor.describer.cut(image, frames)
+    assert patches.shape == (len(frames), 32, 32)
+    np.testing.assert_allclose(extractor.describer.descriptor.describe(patches), rows, atol=1e-5)
+
+
+def test_binary_networks_drop_into_opencv():
+    image, other = views()
+    extractor = doap_tf.DescriptorExtractor(network(output_dim=64, head="binary"), max_keypoints=60)
+    _, rows = extractor.detectAndCompute(image)
+    _, others = extractor.detectAndCompute(other)
+    assert (extractor.descriptorSize(), extractor.descriptorType()) == (8, cv2.CV_8U)
+    assert extractor.defaultNorm() == cv2.NORM_HAMMING
+    assert rows.shape[1] == 8 and rows.dtype == np.uint8
+    assert len(cv2.BFMatcher(extractor.defaultNorm()).match(rows, others)) == len(rows)
+    empty = extractor.compute(image, [])[1]
+    assert empty.shape == (0, 8) and empty.dtype == np.uint8

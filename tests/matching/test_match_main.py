@@ -1,0 +1,118 @@
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import cv2
+import h5py
+import numpy as np
+import pytest
+
+from tests.matching.scene import views
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run(folder, *arguments, program=(ROOT / "match_main.py",)):
+    return subprocess.run(
+        [sys.executable, *program, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    first, second = views()
+    for name, image in (("a.png", first), ("b.png", second), ("c.png", first[:, 10:])):
+        cv2.imwrite(str(folder / name), image)
+    (folder / "broken.png").write_bytes(b"no picture")
+    return folder
+
+
+def test_a_pair_is_matched_and_drawn(folder):
+    finished = run(
+        folder,
+        *("--image1=a.png", "--image2=b.png", "--model=rootsift"),
+        *("--output=out/matches.png", "--draw_frames=out/frames.png"),
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "inliers of this homography" in finished.stdout
+    assert cv2.imread(str(folder / "out/matches.png")).shape[1] > 1200
+    assert cv2.imread(str(folder / "out/frames.png")) is not None
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["frames.png", "matches.png"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either"),
+        (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
+        (["--image1=a.png", "--image2=b.png", "--model=sift", "--output=plain"], "--output"),
+        (["--images=*.png", "--model=sift", "--output=a.png"], "a.png"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(folder, arguments, message):
+    finished = run(folder, *arguments)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_many_images_are_matched_and_what_fails_is_skipped(folder):
+    arguments = ["--images=*.png", "--model=sift", "--max_keypoints=200", "--output=many"]
+    first = run(folder, *arguments, "--format=h5")
+    assert first.returncode == 0, first.stderr
+    assert "3 of 4 images, 3 of 6 pairs" in first.stdout
+    assert "skipped broken.png: " in first.stderr and "Traceback" not in first.stderr
+    with h5py.File(folder / "many/matches.h5") as file:
+        matches = file["a.png/b.png/matches0"][()]
+        inliers = int(file["a.png/b.png/inliers0"][()].sum())
+    assert (matches >= 0).sum() > 60
+    report = json.loads((folder / "many/report.json").read_text())
+    assert (report["images"], report["pairs"], len(report["failures"])) == (3, 3, 4)
+
+    second = run(folder, *arguments, "--format=colmap")
+    assert second.returncode == 0, second.stderr
+    with sqlite3.connect(folder / "many/database.db") as database:
+        rows = database.execute("SELECT rows FROM matches ORDER BY pair_id").fetchall()
+        verified = database.execute(
+            "SELECT rows, config, F FROM two_view_geometries ORDER BY pair_id"
+        ).fetchall()
+    assert len(rows) == 3 and rows[0][0] == (matches >= 0).sum()
+    assert verified[0][:2] == (inliers, 3)
+    assert np.frombuffer(verified[0][2]).shape == (9,)
+
+
+# Does at the third image what the user or the system may do at any time.
+STOPPED = """
+import os, signal, match_main
+from doap_tf import commands, matching
+extract, calls = matching.DescriptorExtractor.extract, []
+def stopped(self, image):
+    calls.append(image)
+    if len(calls) == 3:
+        os.kill(os.getpid(), signal.{signal})
+    return extract(self, image)
+matching.DescriptorExtractor.extract = stopped
+commands.run(match_main.main)
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_what_was_finished_before_a_stop_is_kept(folder, name):
+    arguments = ["--images=[abc].png", "--model=sift", "--max_keypoints=50", f"--output={name}"]
+    stopped = run(folder, *arguments, program=["-c", STOPPED.format(signal=name)])
+    if name == "SIGTERM":
+        assert stopped.returncode == 75 and "same command again" in stopped.stderr
+    else:
+        assert stopped.returncode == -signal.SIGKILL
+    with sqlite3.connect(folder / name / "finished.db") as database:
+        names = database.execute("SELECT name FROM images ORDER BY name").fetchall()
+    assert names == [("a.png",), ("b.png",)]

@@ -1,0 +1,48 @@
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.matching import exhaustive_pairs, read_pairs, sequential_pairs
+
+NAMES = ["a.jpg", "b.jpg", "c/d.jpg", "e.jpg"]
+
+
+def test_exhaustive_pairs_are_all_of_them_once():
+    pairs = exhaustive_pairs(NAMES)
+    assert len(pairs) == 6 and {frozenset(pair) for pair in pairs} == {
+        frozenset((first, second)) for first in NAMES for second in NAMES if first != second
+    }
+    assert exhaustive_pairs(NAMES[:1]) == []
+
+
+def test_sequential_pairs_reach_as_far_as_the_overlap():
+    assert sequential_pairs(NAMES, 1) == [
+        ("a.jpg", "b.jpg"),
+        ("b.jpg", "c/d.jpg"),
+        ("c/d.jpg", "e.jpg"),
+    ]
+    assert sequential_pairs(NAMES, 99) == exhaustive_pairs(NAMES)
+    with pytest.raises(InputError, match="overlap"):
+        sequential_pairs(NAMES, 0)
+
+
+def test_a_file_of_pairs_counts_each_once(tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_text("e.jpg a.jpg\n\n a.jpg  c/d.jpg \na.jpg e.jpg\n")
+    assert read_pairs(path, NAMES) == [("e.jpg", "a.jpg"), ("a.jpg", "c/d.jpg")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"a.jpg b.jpg\na.jpg\n", "line 2"),
+        (b"a.jpg a.jpg\n", "line 1"),
+        (b"a.jpg x.jpg\n", "line 1.*x.jpg.*a.jpg"),
+        (b"\xff\xfe\x00", "no text file"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(tmp_path, text, message):
+    (tmp_path / "pairs.txt").write_bytes(text)
+    with pytest.raises(InputError, match=message):
+        read_pairs(tmp_path / "pairs.txt", NAMES)
+    with pytest.raises(InputError, match="cannot read pairs"):
+        read_pairs(tmp_path / "missing.txt", NAMES)

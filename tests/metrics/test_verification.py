@@ -1,0 +1,78 @@
+"""FPR95 and the ROC curve against scikit-learn and a plain count."""
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from doap_tf.metrics import false_positive_rate, roc_auc, roc_curve
+
+pairs = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_size=60).filter(
+    lambda entries: len({match for _, match in entries}) == 2
+)
+
+
+def counted_rate(distances, matches, recall):
+    """Accepts one pair after the other until enough matches are in, in whole numbers."""
+    wanted, total = round(recall * 100), sum(matches)
+    accepted = wrong = 0
+    for place in sorted(range(len(distances)), key=lambda place: distances[place]):
+        accepted += matches[place]
+        wrong += not matches[place]
+        if 100 * accepted >= wanted * total:
+            return wrong / (len(matches) - total)
+
+
+@settings(deadline=None)
+@given(pairs, st.sampled_from([0.5, 0.8, 0.95, 1.0]))
+def test_rate_with_ties(entries, recall):
+    distances, matches = map(list, zip(*entries, strict=True))
+    expected = counted_rate(distances, matches, recall)
+    assert false_positive_rate(distances, matches, recall) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("matches", range(1, 200))
+def test_rounding_never_costs_a_match(matches):
+    """One non-match after each match: as many wrong pairs as matches before the last needed."""
+    labels = np.tile([True, False], matches)
+    needed = -(-95 * matches // 100)
+    assert false_positive_rate(np.arange(2 * matches), labels) == (needed - 1) / matches
+
+
+def test_rate_by_hand():
+    """20 matches: the 19th is reached after one of the two non-matches."""
+    distances = np.arange(22)
+    matches = np.ones(22, bool)
+    matches[[5, 20]] = False
+    assert false_positive_rate(distances, matches) == 0.5
+    assert false_positive_rate(distances, matches, recall=1.0) == 1.0
+
+
+@settings(deadline=None)
+@given(pairs)
+def test_area_and_curve_are_scikit_learns(entries):
+    distances, matches = map(np.array, zip(*entries, strict=True))
+    assert roc_auc(distances, matches) == pytest.approx(
+        sklearn.metrics.roc_auc_score(matches, -distances)
+    )
+    false, true, _ = sklearn.metrics.roc_curve(matches, -distances, drop_intermediate=False)
+    found = roc_curve(distances, matches)
+    np.testing.assert_allclose(found[0], false)
+    np.testing.assert_allclose(found[1], true)
+
+
+def test_equal_distances_are_chance():
+    assert roc_auc(np.ones(10), np.arange(10) < 5) == 0.5
+
+
+@pytest.mark.parametrize("measure", [false_positive_rate, roc_auc, roc_curve])
+@pytest.mark.parametrize("matches", [[], [True], [False, False]])
+def test_one_kind_of_pairs_is_an_error(measure, matches):
+    with pytest.raises(ValueError, match="needs matching and other pairs"):
+        measure(np.zeros(len(matches)), matches)
+
+
+def test_impossible_recall_is_an_error():
+    with pytest.raises(ValueError, match="recall must lie in"):
+        false_positive_rate([1, 2], [True, False], recall=95)
