@@ -16,8 +16,6 @@ from doap_tf.losses.distances import Distance
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
-keras = tf.keras
-
 FORMS = ("tie_aware", "fast")
 _DEFAULT_BINS = 25
 
@@ -74,7 +72,7 @@ def histogram_average_precision(
     return _average_precision(problem, tf.cast(queries, dtype), tf.cast(database, dtype))
 
 
-@keras.utils.register_keras_serializable("doap_tf")
+@tf.keras.utils.register_keras_serializable("doap_tf")
 class AveragePrecisionLoss(ListLoss):
     """One minus the mean Average Precision of all patches of a batch that have a match in it.
 

@@ -9,10 +9,8 @@ from doap_tf.losses.distances import Distance
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
-keras = tf.keras
 
-
-@keras.utils.register_keras_serializable("doap_tf")
+@tf.keras.utils.register_keras_serializable("doap_tf")
 class HardestInBatchLoss(ListLoss):
     """max(0, margin + D(q, p) − min(nearest distractor of q, of p)), mean over positives p of q.
 

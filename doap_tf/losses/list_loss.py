@@ -10,10 +10,8 @@ import tensorflow as tf
 from doap_tf.losses.distances import check_distance
 from doap_tf.losses.relations import POSITIVE, relations
 
-keras = tf.keras
 
-
-class ListLoss(keras.losses.Loss, abc.ABC):
+class ListLoss(tf.keras.losses.Loss, abc.ABC):
     """A loss in which every descriptor of the batch queries all the others.
 
     Under a strategy with several replicas the list is the global batch: descriptors and labels are

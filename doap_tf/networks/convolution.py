@@ -4,11 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-keras = tf.keras
 
-
-@keras.utils.register_keras_serializable("doap_tf")
-class ConvolutionBlock(keras.layers.Layer):
+@tf.keras.utils.register_keras_serializable("doap_tf")
+class ConvolutionBlock(tf.keras.layers.Layer):
     """Convolution without bias, batch normalisation without scale and shift, activation.
 
     Args:
@@ -41,7 +39,7 @@ class ConvolutionBlock(keras.layers.Layer):
         self.padding = padding
         self.activation = activation
         self.synchronized = synchronized
-        self.convolution = keras.layers.Conv2D(
+        self.convolution = tf.keras.layers.Conv2D(
             filters,
             kernel_size,
             strides=strides,
@@ -53,7 +51,7 @@ class ConvolutionBlock(keras.layers.Layer):
         )
         # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations;
         # ours are short and have no learned scale that could make up for a large epsilon.
-        self.normalization = keras.layers.BatchNormalization(
+        self.normalization = tf.keras.layers.BatchNormalization(
             momentum=0.9,
             epsilon=1e-5,
             center=False,
@@ -62,7 +60,7 @@ class ConvolutionBlock(keras.layers.Layer):
             dtype=self.dtype_policy,
             name="normalization",
         )
-        self.activate = keras.layers.Activation(
+        self.activate = tf.keras.layers.Activation(
             activation, dtype=self.dtype_policy, name="activation"
         )
 

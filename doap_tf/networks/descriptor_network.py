@@ -7,8 +7,6 @@ import tensorflow as tf
 from doap_tf.networks.l2net import L2Net
 from doap_tf.networks.spatial_transformer import SpatialTransformer, check_padding
 
-keras = tf.keras
-
 HEADS = ("real", "binary")
 _TRANSFORMER_INPUT_SIZE = 42
 
@@ -31,8 +29,8 @@ def pack_bits(signs: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.reduce_sum(octets * [128, 64, 32, 16, 8, 4, 2, 1], axis=-1), tf.uint8)
 
 
-@keras.utils.register_keras_serializable("doap_tf")
-class DescriptorNetwork(keras.Model):
+@tf.keras.utils.register_keras_serializable("doap_tf")
+class DescriptorNetwork(tf.keras.Model):
     """Turns patches into descriptors.
 
     Args:

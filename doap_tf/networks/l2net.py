@@ -6,13 +6,11 @@ import tensorflow as tf
 
 from doap_tf.networks.convolution import ConvolutionBlock
 
-keras = tf.keras
-
 _BLOCKS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))  # (filters, stride)
 
 
-@keras.utils.register_keras_serializable("doap_tf")
-class L2Net(keras.Model):
+@tf.keras.utils.register_keras_serializable("doap_tf")
+class L2Net(tf.keras.Model):
     """Seven convolutions, each followed by batch normalisation; no bias, scale or shift.
 
     Args:
@@ -66,7 +64,7 @@ class L2Net(keras.Model):
             )
             for number, (filters, strides) in enumerate(_BLOCKS, start=1)
         ]
-        self.drop = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self.drop = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.last = ConvolutionBlock(
             output_dim,
             kernel_size=8,

@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from doap_tf.networks.convolution import ConvolutionBlock
 
-keras = tf.keras
-
 PADDINGS = ("replicate", "symmetric", "zeros")
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 _FILTERS = (32, 64, 64)
@@ -61,8 +59,8 @@ def check_padding(padding: str) -> None:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r}.")
 
 
-@keras.utils.register_keras_serializable("doap_tf")
-class SpatialTransformer(keras.layers.Layer):
+@tf.keras.utils.register_keras_serializable("doap_tf")
+class SpatialTransformer(tf.keras.layers.Layer):
     """Aligns patches with an affine map of six degrees of freedom, the identity at the start.
 
     Three convolutions and a prediction layer read the map off the patch. Maps and sampling are
@@ -108,8 +106,8 @@ class SpatialTransformer(keras.layers.Layer):
             )
             for number, filters in enumerate(_FILTERS, start=1)
         ]
-        self.flatten = keras.layers.Flatten(dtype=self.dtype_policy, name="flatten")
-        self.prediction = keras.layers.Dense(
+        self.flatten = tf.keras.layers.Flatten(dtype=self.dtype_policy, name="flatten")
+        self.prediction = tf.keras.layers.Dense(
             len(_IDENTITY),
             kernel_initializer="zeros",
             bias_initializer=_identity_bias,

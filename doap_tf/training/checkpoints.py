@@ -40,9 +40,10 @@ class Checkpoints:
         """Writes one, then removes the oldest ones."""
         path = self._directory / f"step-{step:09d}.npz"
         text = np.frombuffer(json.dumps(dict(state)).encode(), np.uint8)
+        members: dict[str, Any] = {_STATE: text, **arrays}
         try:
             with files.write_atomically(path) as temporary:
-                np.savez(temporary, **{_STATE: text}, **arrays)
+                np.savez(temporary, **members)
         except OSError as error:
             raise InputError(
                 f"the checkpoint {path} cannot be written ({error.strerror}); the one before it "

@@ -62,7 +62,7 @@ def distance_histogram(matching: np.ndarray, other: np.ndarray) -> np.ndarray:
 
     figure = Figure(figsize=(6, 3.5), dpi=100, layout="constrained")
     axes = figure.subplots()
-    bins = np.linspace(0, max(matching.max(), other.max(), 1e-6), 60)
+    bins = np.linspace(0, max(matching.max(), other.max(), 1e-6), 60).tolist()
     axes.hist(matching, bins, density=True, alpha=0.6, color="tab:green", label="matching")
     axes.hist(other, bins, density=True, alpha=0.6, color="tab:red", label="not matching")
     axes.set_xlabel("distance")

@@ -12,8 +12,6 @@ from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.strategy import precision
 
-keras = tf.keras
-
 
 class TrainingStep:
     """The network with its optimiser, and the function that updates them.
@@ -34,10 +32,10 @@ class TrainingStep:
         self._config = config
         self._strategy = strategy
         self._replicas = strategy.num_replicas_in_sync
-        keras.utils.set_random_seed(config.seed)
+        tf.keras.utils.set_random_seed(config.seed)
         with strategy.scope(), precision(config.precision):
             self.network = make_network(config)
-            self.optimizer = keras.optimizers.SGD(momentum=config.momentum)
+            self.optimizer = tf.keras.optimizers.SGD(momentum=config.momentum)
             self.optimizer.build(self.network.trainable_variables)
         self.loss = make_loss(config, far_apart)
         self._multipliers = [

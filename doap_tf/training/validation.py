@@ -16,7 +16,8 @@ _HPATCHES_VIEWS = 16
 class Describes(Protocol):
     """A network, or a handcrafted descriptor."""
 
-    norm: int
+    @property
+    def norm(self) -> int: ...
 
     def describe(self, patches: np.ndarray) -> np.ndarray: ...
 

@@ -1,7 +1,6 @@
 """The command as users call it: what it writes, and how it refuses."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -172,17 +171,3 @@ def test_a_directory_that_cannot_be_written_is_named(groups, tmp_path):
         wanted=2,
     )
     assert f"--train_dir {tmp_path / 'file'} cannot be written" in output
-
-
-FLAG_FILES = sorted((pathlib.Path(launch.REPOSITORY) / "flags").glob("*.cfg"))
-
-
-def test_flag_files_are_all_there():
-    names = {file.stem for file in FLAG_FILES}
-    scenes = ("liberty", "notredame", "yosemite")
-    wanted = {"quickstart", "hpatches", "hpatches_plain", "rome", "rome_binary", "photos"}
-    wanted |= {f"ubc_{s}{t}{b}" for s in scenes for t in ("", "_st") for b in ("", "_binary")}
-    assert wanted <= names
-    for file in FLAG_FILES:
-        first = file.read_text().splitlines()
-        assert first[0].startswith("# ") and any("train_main" in x or "make " in x for x in first)

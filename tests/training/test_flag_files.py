@@ -1,0 +1,91 @@
+"""Flag files run on data in the official layouts."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from doap_tf.datasets.hpatches import split_sequences
+from tests import layouts
+from tests.training import launch
+
+FLAG_FILES = sorted((launch.REPOSITORY / "flags").glob("*.cfg"))
+TWO_REPLICAS = ("hpatches", "ubc_liberty_st")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    """Writes small data of a dataset when they are first asked for."""
+    folder = tmp_path_factory.mktemp("sources")
+
+    def source(name: str, large: bool) -> str | None:
+        path = folder / f"{name}-{large}"
+        if name in ("photos", "quickstart"):
+            return None  # the photographs of scikit-image
+        if not path.exists():
+            if name.startswith("ubc"):
+                layouts.write_ubc(path, groups=500 if large else 60)
+            elif name.startswith("rome"):
+                layouts.write_rome(path, groups=120 if large else 60)
+            else:
+                sequences = split_sequences("a", "train")[: None if large else 4]
+                layouts.write_hpatches(path, sequences, positions=33 if large else 4)
+        return str(path)
+
+    return source
+
+
+def check_runs(flag_file, sources, tmp_path, *more, large):
+    kind = "ubc" if flag_file.stem.startswith("ubc") else flag_file.stem.split("_")[0]
+    source = sources(kind, large)
+    two = flag_file.stem in TWO_REPLICAS
+    flags = [f"--flagfile={flag_file}", f"--data_dir={tmp_path / 'data'}"]
+    flags += [f"--train_dir={tmp_path / 'run'}", *more]
+    flags += [f"--source={source}"] if source else []
+    flags += ["--strategy=mirrored"] if two else []
+    launch.train(*flags, logical_cpus=2 if two else 1)
+    record = json.loads((tmp_path / "run" / "train.json").read_text())
+    assert record["replicas"] == (2 if two else 1)
+    losses = [entry["loss"] for entry in record["history"] if "loss" in entry]
+    assert losses and all(0 <= loss <= 1 for loss in losses)
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, tensorflow as tf; model = tf.saved_model.load(sys.argv[1]);"
+            "size = int(sys.argv[2]); patches = tf.random.uniform([3, size, size, 1]);"
+            "outputs = model.signatures['serving_default'](patches);"
+            "print([value.shape[0] for value in outputs.values()])",
+            str(tmp_path / "run" / "saved_model" / "1"),
+            "65",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,  # where doap_tf cannot be found but as an installed package
+    )
+    assert loaded.returncode == 0, loaded.stderr[-2000:]
+    assert "[3" in loaded.stdout
+
+
+@pytest.mark.parametrize("name", ["hpatches", "rome_binary", "ubc_liberty_st"])
+def test_small(name, sources, tmp_path):
+    flag_file = launch.REPOSITORY / "flags" / f"{name}.cfg"
+    small = ("--width=0.125", "--batch_size=48", "--steps=2", "--split=all")
+    check_runs(flag_file, sources, tmp_path, *small, large=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag_file", FLAG_FILES, ids=lambda file: file.stem)
+def test_unchanged(flag_file, sources, tmp_path):
+    check_runs(flag_file, sources, tmp_path, "--steps=20", large=True)
+
+
+def test_all_are_there_and_say_how_to_run_them():
+    scenes = ("liberty", "notredame", "yosemite")
+    wanted = {"quickstart", "hpatches", "hpatches_plain", "rome", "rome_binary", "photos"}
+    wanted |= {f"ubc_{s}{t}{b}" for s in scenes for t in ("", "_st") for b in ("", "_binary")}
+    assert wanted <= {file.stem for file in FLAG_FILES}
+    for file in FLAG_FILES:
+        comments = [line for line in file.read_text().splitlines() if line.startswith("# ")]
+        assert any("train_main.py" in line or "make quickstart" in line for line in comments)
