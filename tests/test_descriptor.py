@@ -98,7 +98,7 @@ def test_models_are_loaded_from_files_and_training_directories(descriptor, tmp_p
 def test_what_cannot_be_loaded_is_named(tmp_path):
     with pytest.raises(InputError, match="'no-such-network' is neither a file"):
         doap_tf.from_pretrained("no-such-network")
-    with pytest.raises(InputError, match=r"holds no model\.keras"):
+    with pytest.raises(InputError, match=r"holds neither model\.keras nor a SavedModel"):
         doap_tf.from_pretrained(tmp_path)
     (tmp_path / "broken.keras").write_bytes(b"not a model")
     with pytest.raises(InputError, match=r"broken\.keras cannot be read as a Keras model"):

@@ -22,7 +22,7 @@ def test_sequences_can_be_left_out():
     groups = make_groups()
     groups.label_table[:, 1] = 5
     with Batches(groups, GroupSampler(groups, 20), with_sequences=False) as batches:
-        labels = next(batches).labels
+        labels = next(batches).labels.numpy()
     assert (labels[:, 1:] == -1).all() and (labels[:, 0] >= 0).all()
 
 
