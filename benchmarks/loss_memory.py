@@ -38,7 +38,8 @@ def plain(rows, groups):
     found = tf.reduce_sum(kernel * positive[..., None], axis=1)
     found_sum = tf.cumsum(found, axis=1)
     seen_sum = tf.cumsum(tf.reduce_sum(kernel * related[..., None], axis=1), axis=1)
-    ratio = (2 * found_sum - found + 1) / (seen_sum + tf.pad(seen_sum, [[0, 0], [1, 0]])[:, :-1] + 1)
+    seen_before = tf.pad(seen_sum, [[0, 0], [1, 0]])[:, :-1]
+    ratio = (2 * found_sum - found + 1) / (seen_sum + seen_before + 1)
     return tf.reduce_sum(found * ratio, axis=1) / tf.reduce_sum(positive, axis=1)
 
 def ours(chunk):
