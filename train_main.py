@@ -72,7 +72,7 @@ flags.DEFINE_string("schedule", "linear", "linear, step or cosine.")
 flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
 flags.DEFINE_float("momentum", 0.9, "Of SGD.")
 flags.DEFINE_float("weight_decay", 1e-4, "Of kernels, coupled with the gradient.")
-flags.DEFINE_float("transformer_rate", 0.01, "Factor of the rate of the prediction layer.")
+flags.DEFINE_float("transformer_rate", 1e-4, "Factor of the rate of the prediction layer.")
 flags.DEFINE_float("clip_norm", 0.0, "Largest norm of the gradient; 0 for any.")
 flags.DEFINE_integer("seed", 0, "Of weights, batches, dropout, augmentation and validation split.")
 

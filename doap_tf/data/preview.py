@@ -57,6 +57,8 @@ def _define_flags() -> None:
     flags.DEFINE_string("groups", None, "Folder of patch groups; or give --dataset.")
     flags.DEFINE_string("dataset", None, "Name of a prepared dataset, as in ubc_phototour.")
     flags.DEFINE_string("config", None, "The dataset's config, as in notredame.")
+    flags.DEFINE_string("source", None, "Photographs of photo_patches, a folder or glob.")
+    flags.DEFINE_string("kind", None, "What they are: photos, aligned or sequences.")
     flags.DEFINE_string("data_dir", None, "Where the dataset is prepared; TFDS's default if unset.")
     flags.DEFINE_list("splits", ["train"], "Splits of the dataset.")
     flags.DEFINE_string("cache_dir", None, "Where to keep the dataset's patch groups.")
@@ -75,7 +77,8 @@ def _groups(options: flags.FlagValues) -> PatchGroups:
         return PatchGroups.load(options.groups)
     if not options.cache_dir:
         raise InputError("--dataset wants --cache_dir=FOLDER too, to keep the patch groups in.")
-    dataset = builder(options.dataset, config=options.config, data_dir=options.data_dir)
+    given = {name: options[name].value for name in ("config", "source", "kind", "data_dir")}
+    dataset = builder(options.dataset, **{name: value for name, value in given.items() if value})
     return PatchGroups.from_tfds(dataset, options.splits, options.size, options.cache_dir)
 
 

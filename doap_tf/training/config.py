@@ -23,7 +23,8 @@ class TrainingConfig:
         decay_steps: After how many steps `"step"` divides the rate by ten.
         momentum: Of SGD.
         weight_decay: Added to the gradient of kernels, times the kernel.
-        transformer_rate: Factor of the rate of the spatial transformer's prediction layer.
+        transformer_rate: Factor of the rate of the spatial transformer's prediction layer. The
+            paper has 0.01, with which the maps of this transformer ran away (docs/results.md).
         clip_norm: Largest norm of the whole gradient; 0 for any.
         same_sequence: What patches of other groups of the same sequence are: `"ignored"`, or
             `"distractors"`, or `"mined"`: distractors where label mining found them far apart.
@@ -56,7 +57,7 @@ class TrainingConfig:
     decay_steps: int = 0
     momentum: float = 0.9
     weight_decay: float = 1e-4
-    transformer_rate: float = 0.01
+    transformer_rate: float = 1e-4
     clip_norm: float = 0.0
     same_sequence: str = "ignored"
     loss: str = "average_precision"
