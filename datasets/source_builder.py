@@ -30,22 +30,15 @@ def _is_of_disk(error: Exception) -> bool:
     return isinstance(error, refusals) or isinstance(error.__cause__, refusals)
 
 
-class SourceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """A builder that reads original files from a given place, the manual folder or a mirror.
+class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """A builder whose preparation appears whole or not at all.
 
-    Contents are checked by the readers, not by checksums of archives, because mirrors packed them
-    anew. A preparation appears whole or not at all, is done by one process at a time, and
-    remembers the fingerprint of its source.
+    It is done by one process at a time, and remembers the fingerprint of its source.
 
     Args:
-        source: folder or archive with the original files. If it is not given, they are looked for
-            in TFDS's manual folder, among earlier downloads and on the mirrors.
+        source: where the original files are, if that is known.
         **kwargs: `data_dir`, `config` and `version` of every TFDS builder.
     """
-
-    MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "Put the published files, packed or unpacked, into the manual folder; README.md names them."
-    )
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -65,12 +58,8 @@ class SourceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         self._original_state["source"] = source
 
     @abc.abstractmethod
-    def _original(self) -> sources.Original:
-        """What is distributed, for the builder's config."""
-
-    @abc.abstractmethod
-    def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
-        """The generator of examples of every split, from the unpacked folder."""
+    def _fingerprint(self, source: pathlib.Path) -> str:
+        """Tells other original files from those that were prepared."""
 
     def _dataset_info(self, **kwargs: Any) -> tfds.core.DatasetInfo:
         return self.dataset_info_from_configs(metadata=tfds.core.MetadataDict(), **kwargs)
@@ -149,6 +138,31 @@ class SourceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
                 f"{self.data_path} was prepared from other files than {self._source}; remove it or "
                 "give another data_dir"
             )
+
+
+class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
+    """A builder that reads original files from a given place, the manual folder or a mirror.
+
+    Contents are checked by the readers, not by checksums of archives, because mirrors packed them
+    anew.
+
+    Args:
+        source: folder or archive with the original files. If it is not given, they are looked for
+            in TFDS's manual folder, among earlier downloads and on the mirrors.
+        **kwargs: `data_dir`, `config` and `version` of every TFDS builder.
+    """
+
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        "Put the published files, packed or unpacked, into the manual folder; README.md names them."
+    )
+
+    @abc.abstractmethod
+    def _original(self) -> sources.Original:
+        """What is distributed, for the builder's config."""
+
+    @abc.abstractmethod
+    def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
+        """The generator of examples of every split, from the unpacked folder."""
 
     def _fingerprint(self, source: pathlib.Path) -> str:
         if not source.exists():

@@ -11,15 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
-from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.datasets.source_builder import PreparedOnceBuilder
 from doap_tf.errors import InputError
 from doap_tf.features.groups import GroupSettings, generate_groups
 from doap_tf.features.scenes import Scene, default_scenes, find_scenes, split_scenes
-from doap_tf.readers import sources
 from doap_tf.readers.strips import STRIPS
 
 
-class Builder(SourceBuilder):
+class Builder(PreparedOnceBuilder):
     """Photo patches; the config is named after a hash of images and settings.
 
     Args:
@@ -100,19 +99,13 @@ class Builder(SourceBuilder):
     def _fingerprint(self, source: pathlib.Path) -> str:
         return self._hash
 
-    def _original(self) -> sources.Original:
-        raise NotImplementedError("photographs of one's own are published nowhere")
-
-    def _splits(self, folder: pathlib.Path | None) -> dict[str, Iterator]:
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
+        self.info.metadata["fingerprint"] = self._hash
         return {
             split: self._generate_examples(scenes)
             for split, scenes in self._scenes.items()
             if scenes
         }
-
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
-        self.info.metadata["fingerprint"] = self._hash
-        return self._splits(None)
 
     def _generate_examples(self, scenes: list[Scene]) -> Iterator[tuple[int, dict[str, Any]]]:
         key = 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from doap_tf.evaluation.models import Model
-from doap_tf.metrics.parallel import cores
+from doap_tf.parallel import cores
 from doap_tf.version import __version__
 
 _CURVE_POINTS = 500

@@ -12,7 +12,7 @@ from doap_tf.evaluation.patch_sequences import LEVELS, TARGETS
 from doap_tf.evaluation.strip_descriptors import StripDescriptors
 from doap_tf.metrics import average_precision_of_ranks, distance_matrix, paired_distances
 from doap_tf.metrics.distances import blocks
-from doap_tf.metrics.parallel import cores, parallel_map
+from doap_tf.parallel import cores, parallel_map
 
 POOLS = (100, 500, 1_000, 5_000, 10_000, 15_000, 20_000)
 

@@ -18,7 +18,7 @@ from doap_tf.metrics import (
     roc_curve,
 )
 from doap_tf.metrics.distances import blocks
-from doap_tf.metrics.parallel import cores, parallel_map
+from doap_tf.parallel import cores, parallel_map
 
 _IMBALANCE = 0.2  # of the positives take part in the imbalanced protocol
 

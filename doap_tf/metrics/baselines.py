@@ -8,7 +8,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
-from doap_tf.metrics.parallel import parallel_map
+from doap_tf.parallel import parallel_map
 
 _SMALLEST_PATCH = 16
 _CHUNK = 256

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.metrics.parallel import parallel_map
+from doap_tf.parallel import parallel_map
 
 # OpenCV's constants, written out so that validating a training run does not need OpenCV.
 NORM_L2 = 4

@@ -5,7 +5,7 @@ import numpy as np
 from doap_tf.errors import InputError
 from doap_tf.metrics.average_precision import average_precision_of_ranks
 from doap_tf.metrics.distances import blocks, distance_matrix
-from doap_tf.metrics.parallel import parallel_map
+from doap_tf.parallel import parallel_map
 
 
 def retrieval_average_precisions(

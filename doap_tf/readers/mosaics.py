@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.parallel import map_ahead
 from doap_tf.readers.images import IMAGE_SUFFIXES, read_image
-from doap_tf.readers.parallel import parallel_map
 
 PATCH = 64
 TILES = 16
@@ -122,7 +122,7 @@ def read_point_ids(folder: str | os.PathLike) -> np.ndarray:
 def _iterate_mosaics(folder: str | os.PathLike, count: int) -> Iterator[np.ndarray]:
     """Yields the first `count` patches, mosaic by mosaic: uint8 [256 or fewer, 64, 64]."""
     paths = list_mosaics(folder)
-    for path, patches in zip(paths, parallel_map(read_mosaic, paths), strict=True):
+    for path, patches in zip(paths, map_ahead(read_mosaic, paths), strict=True):
         if count < len(patches):
             beyond = patches[count:].reshape(-1, PATCH * PATCH).astype(np.int16)
             filled = np.flatnonzero(np.ptp(beyond, axis=1) > _EMPTY_TILE_RANGE)
@@ -168,7 +168,7 @@ def read_patches(folder: str | os.PathLike, patch_ids: np.ndarray) -> np.ndarray
     mosaic_numbers = patch_ids // PATCHES_PER_MOSAIC
     needed = np.unique(mosaic_numbers)
     patches = np.empty((len(patch_ids), PATCH, PATCH), np.uint8)
-    mosaics = parallel_map(read_mosaic, [paths[number] for number in needed])
+    mosaics = map_ahead(read_mosaic, [paths[number] for number in needed])
     for number, mosaic in zip(needed, mosaics, strict=True):
         rows = np.flatnonzero(mosaic_numbers == number)
         patches[rows] = mosaic[patch_ids[rows] % PATCHES_PER_MOSAIC]

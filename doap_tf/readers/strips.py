@@ -6,8 +6,8 @@ import pathlib
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.parallel import map_ahead
 from doap_tf.readers.images import read_image
-from doap_tf.readers.parallel import parallel_map
 
 PATCH = 65
 STRIPS = ("ref", *(f"{level}{image}" for level in "eht" for image in range(1, 6)))
@@ -41,7 +41,7 @@ def read_patch_sequence(folder: str | os.PathLike) -> dict[str, np.ndarray]:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise InputError(f"sequence {folder} lacks {', '.join(missing)}; fetch or unpack it again")
-    strips = dict(zip(STRIPS, parallel_map(read_strip, paths), strict=True))
+    strips = dict(zip(STRIPS, map_ahead(read_strip, paths), strict=True))
     for name, strip in strips.items():
         if len(strip) != len(strips["ref"]):
             raise InputError(

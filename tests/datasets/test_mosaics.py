@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
+from doap_tf.parallel import map_ahead
 from doap_tf.readers import (
     iterate_groups,
     list_mosaics,
@@ -14,7 +15,6 @@ from doap_tf.readers import (
     read_patches,
     read_point_ids,
 )
-from doap_tf.readers.parallel import parallel_map
 from tests import layouts
 
 
@@ -158,7 +158,7 @@ def test_reading_ahead_is_bounded():
             started.append(item)
         return item
 
-    results = parallel_map(read, range(100))
+    results = map_ahead(read, range(100))
     for count in range(1, 100):
         assert next(results) == count - 1
         assert len(started) <= count + allowed

@@ -112,7 +112,7 @@ def test_any_number_of_bytes(width):
 
 @KINDS
 def test_memory_limit_holds(norm, make, monkeypatch):
-    monkeypatch.setattr("doap_tf.metrics.parallel.cores", lambda: 2)  # each takes a little more
+    monkeypatch.setattr("doap_tf.parallel.cores", lambda: 2)  # each takes a little more
     rng = np.random.default_rng(6)
     queries, database = make(rng, 4000), make(rng, 4000)
     limit = 8
