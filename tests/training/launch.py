@@ -47,7 +47,7 @@ def start(*flags: str, logical_cpus: int = 1, **environment: str) -> subprocess.
 
 def finish(process: subprocess.Popen, wanted: int = 0) -> str:
     """Waits for the end and gives the output; another exit code than `wanted` is an error."""
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=1200)
     assert process.returncode == wanted, f"exit code {process.returncode}:\n{output[-3000:]}"
     return output
 
