@@ -15,7 +15,9 @@ class UbcPhototourTest(tfds.testing.DatasetBuilderTestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.EXAMPLE_DIR = cls.enterClassContext(tempfile.TemporaryDirectory())
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.EXAMPLE_DIR = folder.name
         cls.patches, cls.points = layouts.write_ubc(pathlib.Path(cls.EXAMPLE_DIR) / "notredame")
         super().setUpClass()
 
@@ -41,7 +43,9 @@ class UbcPhototourPairsTest(tfds.testing.DatasetBuilderTestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.EXAMPLE_DIR = cls.enterClassContext(tempfile.TemporaryDirectory())
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.EXAMPLE_DIR = folder.name
         cls.patches, cls.points = layouts.write_ubc(pathlib.Path(cls.EXAMPLE_DIR) / "liberty")
         super().setUpClass()
 
