@@ -15,7 +15,7 @@ quickstart: .venv/ready
 	$(BIN)/python train_main.py --flagfile=flags/quickstart.cfg
 
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .
