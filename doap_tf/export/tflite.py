@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
 
 PRECISIONS = ("float32", "float16", "int8")
+_QUANTISED = re.compile(r"trunk\w*/(?!block1_)")
 _CALIBRATION_BATCH = 32
 
 
@@ -62,7 +64,8 @@ def convert_to_tflite(
         precision: `"float32"`; `"float16"`, which halves the file: weights are rounded, arithmetic
             is not; or `"int8"`, a quarter of the size: weights and activations of the trunk have
             8 bits. Standardisation stays in float because patches may have any scale, the
-            spatial transformer because its coordinates do not survive 8 bits.
+            spatial transformer because its coordinates do not survive 8 bits, the first
+            convolution (1 % of the arithmetic) because outliers take up its input's range.
         batch_size: A fixed N, as delegates for mobile GPUs want it; by default N is free.
         representative_patches: What int8 takes the ranges of activations from: some hundred real
             patches, uint8 or float [P, H, H].
@@ -105,7 +108,7 @@ def _converter(frozen: FrozenNetwork, precision: str) -> tf.lite.TFLiteConverter
 
 
 def _convert_to_int8(frozen: FrozenNetwork, patches: np.ndarray, batch_size: int) -> bytes:
-    """Quantises the trunk's operations and no others."""
+    """Quantises the trunk's operations after the first convolution and no others."""
 
     def representative() -> Iterator[dict[str, np.ndarray]]:
         for start in range(0, len(patches), batch_size):
@@ -120,7 +123,7 @@ def _convert_to_int8(frozen: FrozenNetwork, patches: np.ndarray, batch_size: int
         converter=converter,
         debug_dataset=representative,
         debug_options=tf.lite.experimental.QuantizationDebugOptions(
-            denylisted_nodes=[name for name in names if "trunk" not in name]
+            denylisted_nodes=[name for name in names if not _QUANTISED.search(name)]
         ),
     )
     return debugger.get_nondebug_quantized_model()
