@@ -85,6 +85,9 @@ def test_an_install_holds_builders_and_their_files(tmp_path, install):
             tops = {name.split("/")[0] for name in packed.namelist()}
             assert {top for top in tops if not top.endswith(".dist-info")} == {"doap_tf"}
             packed.extractall(tmp_path / "target")
+        weights = pathlib.Path("doap_tf", "pretrained", "weights")
+        shipped = {file.name for file in (tmp_path / "target" / weights).iterdir()}
+        assert shipped == {file.name for file in (ROOT / weights).iterdir()}
         expected = tmp_path / "target" / "doap_tf" / "datasets" / "hpatches"
     else:
         expected = clone / "datasets" / "hpatches"
