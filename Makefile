@@ -3,12 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test lint format docs clean
 
 .venv/ready: setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	touch $@
 
 quickstart: .venv/ready
@@ -25,6 +29,9 @@ lint: .venv/ready
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: .venv/docs
+	$(BIN)/sphinx-build -q -W --keep-going docs build/docs
 
 clean:
 	rm -rf .venv build dist *.egg-info runs

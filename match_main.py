@@ -248,8 +248,9 @@ def _check_picture(flag: str, path: str | None) -> None:
 def _write_picture(path: str, picture: np.ndarray) -> None:
     import cv2
 
+    # Unlike cv2.imwrite, this tells of a full disk.
     with files.write_atomically(path) as temporary:
-        cv2.imwrite(str(temporary), picture)
+        temporary.write_bytes(cv2.imencode(temporary.suffix, picture)[1].tobytes())
     print(path)
 
 

@@ -5,6 +5,7 @@ python train_main.py --flagfile=flags/quickstart.cfg
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Sequence
 
@@ -165,6 +166,9 @@ def _check_flags() -> None:
         raise InputError("give --train_dir, the folder to write the run to.")
     if not FLAGS.steps and not FLAGS.epochs:
         raise InputError("give --steps or --epochs above 0.")
+    for name in ("epochs", "decay_epochs"):
+        if not math.isfinite(FLAGS[name].value):
+            raise InputError(f"--{name} must be a finite number, not {FLAGS[name].value}.")
     if FLAGS.sampler not in SAMPLERS:
         raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
     unknown = set(FLAGS.compare) - set(BASELINES)

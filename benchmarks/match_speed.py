@@ -1,12 +1,12 @@
-"""Compares the time of exact matching with OpenCV's, each in the best of some interleaved runs.
+"""Compares the time of exact matching with OpenCV's brute-force matcher.
 
-python benchmarks/match_speed.py --count=10000
+python benchmarks/match_speed.py --descriptors=10000
 """
 
+import functools
 import pathlib
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -14,49 +14,37 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import measuring
+
 from doap_tf import commands
 from doap_tf.matching import match_descriptors
 
 FLAGS = flags.FLAGS
-
-flags.DEFINE_integer("count", 10_000, "Descriptors on either side.")
-flags.DEFINE_integer("runs", 3, "Of which the fastest counts.")
+flags.DEFINE_integer("descriptors", 10_000, "How many on either side.")
 
 
 def main(argv: Sequence[str]) -> None:
     del argv
+    measuring.print_setting("numpy", "opencv-contrib-python-headless")
+    count = FLAGS.descriptors
     random = np.random.default_rng(0)
-    real1, real2 = random.standard_normal((2, FLAGS.count, 128), np.float32)
-    real1, real2 = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (real1, real2))
-    bits1, bits2 = random.integers(0, 256, (2, FLAGS.count, 32), np.uint8)
-    print(f"{FLAGS.count} × {FLAGS.count}              doap_tf  BFMatcher  times as fast")
-    for name, norm, rows1, rows2 in (
-        ("128 values", cv2.NORM_L2, real1, real2),
-        ("256 bits", cv2.NORM_HAMMING, bits1, bits2),
+    real = random.standard_normal((2, count, 128), np.float32)
+    real /= np.linalg.norm(real, axis=2, keepdims=True)
+    bits = random.integers(0, 256, (2, count, 32), np.uint8)
+    for name, norm, sides in (
+        ("128 values", cv2.NORM_L2, real),
+        ("256 bits", cv2.NORM_HAMMING, bits),
     ):
         plain, crossed = cv2.BFMatcher(norm), cv2.BFMatcher(norm, crossCheck=True)
         for method, peer in (
-            ("nearest", lambda matcher=plain, a=rows1, b=rows2: matcher.match(a, b)),
-            ("mutual", lambda matcher=crossed, a=rows1, b=rows2: matcher.match(a, b)),
-            ("ratio", lambda matcher=plain, a=rows1, b=rows2: matcher.knnMatch(a, b, 2)),
+            ("nearest", functools.partial(plain.match, *sides)),
+            ("mutual", functools.partial(crossed.match, *sides)),
+            ("ratio", functools.partial(plain.knnMatch, *sides, k=2)),
         ):
-            ours, theirs = _fastest(
-                lambda a=rows1, b=rows2, n=norm, m=method: match_descriptors(a, b, n, m), peer
-            )
-            print(
-                f"{name:<11} {method:<12} {ours:>10.2f} s {theirs:>7.2f} s {theirs / ours:>10.1f}",
-                flush=True,
-            )
-
-
-def _fastest(*functions: Callable[[], object]) -> list[float]:
-    times = [[] for _ in functions]
-    for _ in range(FLAGS.runs):
-        for function, seconds in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            function()
-            seconds.append(time.perf_counter() - start)
-    return [min(seconds) for seconds in times]
+            ours = functools.partial(match_descriptors, *sides, norm, method)
+            times = measuring.fastest({"ours": ours, "BFMatcher": peer})
+            title = f"{count:,} × {count:,} of {name}, {method}"
+            measuring.print_table(title, times, ["BFMatcher"])
 
 
 if __name__ == "__main__":

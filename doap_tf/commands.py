@@ -1,5 +1,6 @@
 """How every command starts and ends: flags, one clear line for bad input, exit codes."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,10 @@ from doap_tf.errors import InputError
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
+
+_DISK_REFUSALS = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS}
+)
 
 
 class Interrupted(Exception):
@@ -30,6 +35,8 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
         rest = flags.FLAGS(list(argv))
     except flags.Error as error:
         _fail(f"{error} Run with --helpfull for all flags.", EXIT_BAD_INPUT)
+    except ValueError as error:  # absl's answer to what is no text
+        _fail(f"a flag file cannot be read: {error}.", EXIT_BAD_INPUT)
     if len(rest) > 1:
         _fail(
             f"unexpected arguments: {' '.join(rest[1:])} (flags are written --name=value).",
@@ -45,6 +52,14 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
         main(argv)
     except InputError as error:
         _fail(str(error), EXIT_BAD_INPUT)
+    except OSError as error:
+        if error.errno not in _DISK_REFUSALS:
+            raise
+        _fail(
+            f"{error.filename or 'a file'} cannot be written ({os.strerror(error.errno)}): make "
+            "room, or choose a folder that can be written to.",
+            EXIT_BAD_INPUT,
+        )
     except Interrupted as interruption:
         _fail(str(interruption), EXIT_INTERRUPTED)
 

@@ -15,6 +15,7 @@ NORM_L2 = 4
 NORM_HAMMING = 6
 
 _SMALLEST_PATCH = 16
+_LARGEST_VALUE = 1e15  # the network squares and sums them in float32
 
 
 class Backend(Protocol):
@@ -48,13 +49,27 @@ class KerasBackend:
         )
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
-        return self._graph(patches).numpy()
+        """See `Backend.infer`."""
+        count = len(patches)
+        padding = [(0, _round_size(count) - count), (0, 0), (0, 0), (0, 0)]
+        return self._graph(np.pad(patches, padding)).numpy()[:count]
 
     def weights_sha256(self) -> str:
+        """SHA-256 of all weights in their order."""
         digest = hashlib.sha256()
         for weight in self.network.get_weights():
             digest.update(np.ascontiguousarray(weight).tobytes())
         return digest.hexdigest()
+
+
+def _round_size(count: int) -> int:
+    """The next of eight sizes between two powers of two.
+
+    On CPUs TensorFlow keeps compiled kernels for every batch size that it has ever seen, so sizes
+    that vary freely fill up the memory.
+    """
+    step = 1 << max(0, count.bit_length() - 4)
+    return -(-count // step) * step
 
 
 class Descriptor:
@@ -113,16 +128,16 @@ class Descriptor:
         """Describes patches.
 
         Args:
-            patches: uint8 or float, [N, H, W] or [N, H, W, 1], H = W ≥ 16, of any scale. Patches
-                of another size than `input_size` are resized with anti-aliasing.
+            patches: uint8 or float, [N, H, W] or [N, H, W, 1], H = W ≥ 16, of any scale up to
+                1e15. Patches of another size than `input_size` are resized with anti-aliasing.
             batch_size: How many patches run through the network at a time.
 
         Returns:
-            Real: float32 [N, D], rows of unit length. Binary: uint8 [N, bits / 8], bits in the
-            order of `numpy.packbits`.
+            float32 [N, D], rows of unit length; of a binary network uint8 [N, bits / 8], bits in
+            the order of `numpy.packbits`.
         """
         patches = checked_patches(patches)
-        if not (isinstance(batch_size, int) and batch_size >= 1):
+        if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
             raise InputError(f"batch_size must be a positive integer, not {batch_size!r}.")
         width, dtype = (
             (self.dimension // 8, np.uint8) if self.binary else (self.dimension, np.float32)
@@ -136,7 +151,10 @@ class Descriptor:
 
 def checked_patches(patches: np.ndarray) -> np.ndarray:
     """Gives patches that can be described as [N, H, H, 1]; raises an InputError for others."""
-    patches = np.asarray(patches)
+    try:
+        patches = np.asarray(patches)
+    except ValueError as error:
+        raise InputError(f"patches must be an array: {error}.") from error
     if patches.ndim == 3:
         patches = patches[..., np.newaxis]
     shape = patches.shape
@@ -152,9 +170,11 @@ def checked_patches(patches: np.ndarray) -> np.ndarray:
     if not (np.issubdtype(patches.dtype, np.integer) or np.issubdtype(patches.dtype, np.floating)):
         raise InputError(f"patches must be uint8 or float, not {patches.dtype}.")
     if np.issubdtype(patches.dtype, np.floating):
-        finite = np.isfinite(patches).all(axis=(1, 2, 3))
-        if not finite.all():
+        extremes = np.array([patches.min(axis=(1, 2, 3)), patches.max(axis=(1, 2, 3))], np.float64)
+        sound = (np.abs(extremes) <= _LARGEST_VALUE).all(axis=0)
+        if not sound.all():  # NaN is never sound
             raise InputError(
-                f"patches must be finite; patch {int(np.argmin(finite))} holds NaN or infinity."
+                f"patches must be finite and within ±{_LARGEST_VALUE:g}; patch "
+                f"{int(np.argmin(sound))} holds NaN, infinity or more."
             )
     return patches

@@ -55,6 +55,21 @@ def test_patches_of_the_networks_size_go_in_untouched(descriptor):
     np.testing.assert_allclose(descriptor.describe(patches), wanted, atol=1e-5)
 
 
+def test_few_batch_sizes_reach_the_network(descriptor, monkeypatch):
+    """TensorFlow keeps kernels for every one that it has seen."""
+    sizes = set()
+
+    def graph(patches):
+        sizes.add(len(patches))
+        return tf.zeros([len(patches), 3 if descriptor.binary else 16])
+
+    monkeypatch.setattr(descriptor._backend, "_graph", graph)
+    side = descriptor.input_size
+    for count in range(1, 1025):
+        assert len(descriptor.describe(np.broadcast_to(np.uint8(7), [count, side, side]))) == count
+    assert len(sizes) < 80 and max(sizes) == 1024
+
+
 def test_larger_patches_are_resized_without_aliasing():
     """Stripes finer than the small grid must fade to grey, not come back as coarse stripes."""
     from doap_tf.preprocessing import resize_patches

@@ -31,8 +31,11 @@ class Builder(PreparedOnceBuilder):
         **kwargs: `data_dir` and `version` of every TFDS builder.
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+    VERSION = tfds.core.Version("1.1.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {
+        "1.1.0": "The same frames at any magnification; darker views.",
+        "1.0.0": "Initial release.",
+    }
 
     def __init__(
         self,

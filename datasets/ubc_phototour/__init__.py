@@ -1,0 +1,1 @@
+"""The TFDS builder of UBC PhotoTour."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import pathlib
@@ -51,7 +50,8 @@ def from_tfds(
         names = names if len(names) < 60 else f"{names[:57]}..."  # HPatches has 116 splits
         source = f"{builder.info.full_name} {names}"
         with patch_groups.writing(directory) as folder:
-            _write(folder, _resized_groups(builder, instructions, size), size, source)
+            groups = _resized_groups(builder, instructions, size)
+            patch_groups.write_groups(folder, groups, size, source)
     return patch_groups.PatchGroups.load(directory)
 
 
@@ -125,35 +125,3 @@ def _resized_groups(
             for patches, sequence in examples.as_numpy_iterator():
                 yield patches, sequence.decode() if has_sequences else None
                 progress.update()
-
-
-def _write(
-    folder: pathlib.Path,
-    groups: Iterator[tuple[np.ndarray, str | None]],
-    size: int,
-    source: str,
-) -> None:
-    """Writes groups of unknown number as they come, so that memory never holds them all."""
-    sizes: list[int] = []
-    sequences: list[int] = []
-    numbers: dict[str, int] = {}
-    with (folder / patch_groups.PATCHES_FILE).open("wb") as file:
-        # NumPy pads headers so that an array may grow: this one is as long as the final one.
-        file.write(_npy_header((0, size, size)))
-        for patches, name in groups:
-            file.write(patches.tobytes())
-            sizes.append(len(patches))
-            sequences.append(-1 if name is None else numbers.setdefault(name, len(numbers)))
-        file.seek(0)
-        file.write(_npy_header((sum(sizes), size, size)))
-    labels = np.stack([np.arange(len(sizes)), sequences, np.full(len(sizes), -1)], axis=1)
-    table = np.repeat(labels.astype(np.int32), sizes, axis=0)
-    patch_groups.write_tables(folder, table, list(numbers), source)
-
-
-def _npy_header(shape: tuple[int, ...]) -> bytes:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "|u1", "fortran_order": False, "shape": shape}
-    )
-    return header.getvalue()

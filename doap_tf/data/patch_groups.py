@@ -6,10 +6,11 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
+import io
 import json
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +47,7 @@ class PatchGroups:
         far_apart: bool [sequences, K, K], which clusters are distractors for each other; None
             until labels are mined.
         source: What the patches come from, for records.
+        magnification: Which they were cut at, or None if that is not known.
         directory: The folder they were loaded from, or None.
 
     Example:
@@ -62,6 +64,7 @@ class PatchGroups:
     sequence_names: tuple[str, ...] = ()
     far_apart: np.ndarray | None = None
     source: str = "arrays"
+    magnification: float | None = None
     directory: pathlib.Path | None = None
 
     def __post_init__(self) -> None:
@@ -161,6 +164,7 @@ class PatchGroups:
                 sequence_names=tuple(description["sequence_names"]),
                 far_apart=np.load(far_apart) if far_apart.exists() else None,
                 source=description["source"],
+                magnification=description.get("magnification"),
                 directory=directory,
             )
         except InputError as error:
@@ -171,7 +175,7 @@ class PatchGroups:
             ) from error
         except OSError as error:
             raise InputError(f"cannot read {directory}: {error.strerror or error}.") from error
-        except (EOFError, ValueError, LookupError, TypeError) as error:
+        except Exception as error:  # NumPy raises many kinds for a damaged file
             raise InputError(
                 f"the patch groups in {directory} are damaged ({error}): "
                 "remove the folder and build it again."
@@ -188,6 +192,11 @@ class PatchGroups:
         if len(sizes) != 1:
             raise InputError(
                 f"only patches of one size can be joined, not of {sorted(sizes)} pixels."
+            )
+        cut_at = {part.magnification for part in parts if part.magnification is not None}
+        if len(cut_at) > 1:
+            raise InputError(
+                f"only patches of one magnification can be joined, not of {sorted(cut_at)}."
             )
         first_group = _offsets([part.group_count for part in parts])
         first_sequence = _offsets([len(part.sequence_names) for part in parts])
@@ -217,6 +226,7 @@ class PatchGroups:
             sequence_names=sum((part.sequence_names for part in parts), ()),
             far_apart=far_apart,
             source=" + ".join(part.source for part in parts),
+            magnification=next(iter(cut_at), None),
         )
 
     def save(self, directory: str | os.PathLike) -> PatchGroups:
@@ -224,7 +234,14 @@ class PatchGroups:
         directory = pathlib.Path(directory)
         with writing(directory) as folder:
             np.save(folder / PATCHES_FILE, self.patches)
-            write_tables(folder, self.label_table, self.sequence_names, self.source, self.far_apart)
+            write_tables(
+                folder,
+                self.label_table,
+                self.sequence_names,
+                self.source,
+                self.magnification,
+                self.far_apart,
+            )
         return PatchGroups.load(directory)
 
     def __repr__(self) -> str:
@@ -302,6 +319,7 @@ class PatchGroups:
             sequence_names=tuple(self.sequence_names[s] for s in used),
             far_apart=None if self.far_apart is None else self.far_apart[used],
             source=self.source,
+            magnification=self.magnification,
         )
 
     def split(
@@ -360,19 +378,66 @@ def writing(directory: pathlib.Path) -> Iterator[pathlib.Path]:
         ) from error
 
 
+def write_groups(
+    folder: pathlib.Path,
+    groups: Iterable[tuple[np.ndarray, str | None]],
+    size: int,
+    source: str,
+    magnification: float | None = None,
+) -> None:
+    """Writes groups of unknown number as they come, so that memory never holds them all.
+
+    Args:
+        folder: What `writing` gave.
+        groups: Patches uint8 [n, S, S] and the name of the sequence, or None, of each group.
+        size: S.
+        source: What the patches come from, for records.
+        magnification: Which they were cut at, if that is known.
+    """
+    sizes: list[int] = []
+    sequences: list[int] = []
+    numbers: dict[str, int] = {}
+    with (folder / PATCHES_FILE).open("wb") as file:
+        # NumPy pads headers so that an array may grow: this one is as long as the final one.
+        file.write(_npy_header((0, size, size)))
+        for patches, name in groups:
+            file.write(patches.tobytes())
+            sizes.append(len(patches))
+            sequences.append(-1 if name is None else numbers.setdefault(name, len(numbers)))
+        file.seek(0)
+        file.write(_npy_header((sum(sizes), size, size)))
+    labels = np.stack([np.arange(len(sizes)), sequences, np.full(len(sizes), -1)], axis=1)
+    table = np.repeat(labels.astype(np.int32), sizes, axis=0)
+    write_tables(folder, table, list(numbers), source, magnification)
+
+
 def write_tables(
     folder: pathlib.Path,
     label_table: np.ndarray,
     sequence_names: Sequence[str],
     source: str,
+    magnification: float | None = None,
     far_apart: np.ndarray | None = None,
 ) -> None:
     """Writes all that a folder of patch groups holds beside the patches."""
     np.save(folder / _LABELS_FILE, label_table)
     if far_apart is not None:
         np.save(folder / _FAR_APART_FILE, far_apart)
-    description = {"format": FORMAT, "source": source, "sequence_names": list(sequence_names)}
+    description = {
+        "format": FORMAT,
+        "source": source,
+        "magnification": magnification,
+        "sequence_names": list(sequence_names),
+    }
     (folder / _DESCRIPTION_FILE).write_text(json.dumps(description, indent=1))
+
+
+def _npy_header(shape: tuple[int, ...]) -> bytes:
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )
+    return header.getvalue()
 
 
 def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -152,25 +152,28 @@ def _read(path: pathlib.Path, columns: Sequence[str], lengths: Mapping[str, int]
     numbers = {name: str(number) for number, name in enumerate(lengths)}
     named = [place for place, column in enumerate(columns) if column.startswith("s")]
     tables = [np.empty((0, len(columns)), np.int32)]
-    with path.open(newline="", encoding="utf-8") as file:
-        reader = csv.reader(file)
-        header = next(reader, [])
-        if header != list(columns):
-            raise InputError(
-                f"{path} must start with the columns {','.join(columns)}, not {','.join(header)}."
-            )
-        while rows := list(itertools.islice(reader, _ROWS_AT_ONCE)):
-            try:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.reader(file)
+            header = next(reader, [])
+            if header != list(columns):
+                raise InputError(
+                    f"{path} must start with the columns {','.join(columns)}, "
+                    f"not {','.join(header)}."
+                )
+            while rows := list(itertools.islice(reader, _ROWS_AT_ONCE)):
                 for row in rows:
                     for place in named:
                         row[place] = numbers[row[place]]
                 tables.append(np.array(rows, np.int32).reshape(-1, len(columns)))
-            except KeyError as error:
-                raise InputError(
-                    f"{path} names the sequence {error}, which is not among those evaluated."
-                ) from error
-            except (ValueError, IndexError) as error:
-                raise InputError(f"{path} holds a row that cannot be read: {error}.") from error
+    except InputError:
+        raise
+    except KeyError as error:
+        raise InputError(
+            f"{path} names the sequence {error}, which is not among those evaluated."
+        ) from error
+    except (ValueError, IndexError, OverflowError, csv.Error) as error:
+        raise InputError(f"{path} holds a row that cannot be read: {error}.") from error
     table = np.concatenate(tables)
     _check_patches(path, table.reshape(-1, len(columns) // len(named)), list(lengths.items()))
     return table

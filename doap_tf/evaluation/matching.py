@@ -10,6 +10,8 @@ from doap_tf.evaluation.patch_sequences import LEVELS, TARGETS, PatchSequences
 from doap_tf.evaluation.result import Curve, Plots, Strip
 from doap_tf.evaluation.strip_descriptors import StripDescriptors
 from doap_tf.metrics import average_precision, match, paired_distances, precision_recall_curve
+from doap_tf.parallel import parallel_map
+from doap_tf.readers.strips import PATCH
 
 _KINDS = {"i": "illumination", "v": "viewpoint"}
 _EXAMPLES = 12
@@ -92,10 +94,19 @@ def _plots(
 
 
 def _strip(title: str, examples: list[_Example], sequences: PatchSequences) -> Strip:
-    columns = []
-    for example in examples:
-        reference = sequences.patches(example.sequence, "ref")
-        target = sequences.patches(example.sequence, example.strip)
-        columns.append([reference[example.patch], target[example.neighbour], target[example.patch]])
     roles = ("reference", "nearest", "true match")
-    return Strip(title, roles, np.array(columns).swapaxes(0, 1))
+    patches = np.empty((len(roles), len(examples), PATCH, PATCH), np.uint8)
+    # Reading a strip takes longer than all else here, and examples tend to share strips.
+    wanted: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
+    for column, example in enumerate(examples):
+        places = (("ref", example.patch), (example.strip, example.neighbour))
+        for role, (strip, patch) in enumerate((*places, (example.strip, example.patch))):
+            wanted[example.sequence, strip].append((role, column, patch))
+
+    def fill(place: tuple[str, str]) -> None:
+        found = sequences.patches(*place)
+        for role, column, patch in wanted[place]:
+            patches[role, column] = found[patch]
+
+    parallel_map(fill, list(wanted))
+    return Strip(title, roles, patches)

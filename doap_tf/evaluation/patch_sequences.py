@@ -62,6 +62,7 @@ class PatchSequences:
         return names
 
     def path(self, sequence: str, strip: str) -> pathlib.Path:
+        """The file of a strip."""
         return self._folders[sequence] / f"{strip}.png"
 
     def patches(self, sequence: str, strip: str) -> np.ndarray:

@@ -22,6 +22,7 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
+        """All columns of any row, in the order they first occur."""
         return list(dict.fromkeys(column for row in self.rows.values() for column in row))
 
     def cells(self) -> list[list[str]]:
@@ -35,6 +36,7 @@ class Table:
         ]
 
     def markdown(self) -> str:
+        """The table in Markdown."""
         head, *rows = self.cells()
         lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)

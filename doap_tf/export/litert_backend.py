@@ -47,6 +47,7 @@ class LiteRTBackend:
         self._lock = threading.Lock()  # an interpreter serves one thread at a time
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
+        """See `doap_tf.descriptor.Backend.infer`; threads take turns."""
         step = self._fixed_batch or _BATCH
         with self._lock:
             batches = [

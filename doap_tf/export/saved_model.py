@@ -54,7 +54,11 @@ def export_saved_model(
     saved = tf.Module()
     saved.weights = [variable.value for variable in network.variables]
     with files.write_directory_atomically(target) as folder:
-        tf.saved_model.save(saved, str(folder), signatures)
+        try:
+            tf.saved_model.save(saved, str(folder), signatures)
+        except tf.errors.OpError as error:
+            reason = error.message.rpartition("; ")[2]  # behind the names of nodes and files
+            raise InputError(f"{target} cannot be written: {reason}.") from error
         (folder / "assets.extra").mkdir()
         (folder / METADATA_FILE).write_text(
             json.dumps({**metadata, "name": directory.name, "training": training_record}, indent=1)

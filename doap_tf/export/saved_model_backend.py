@@ -39,10 +39,12 @@ class SavedModelBackend:
             raise InputError(f"{path} cannot be read as a SavedModel: {error}") from error
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
+        """See `doap_tf.descriptor.Backend.infer`."""
         descriptors = self._describe(patches=tf.constant(patches))["descriptors"].numpy()
         return np.packbits(descriptors > 0, axis=1) if self.head == "binary" else descriptors
 
     def weights_sha256(self) -> str:
+        """Hash of the weights that the export notes."""
         return self._weights_sha256
 
 

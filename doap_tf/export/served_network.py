@@ -11,6 +11,9 @@ from doap_tf.preprocessing import resize_patches
 # Patches that run through the network at a time. Bounds a server's memory whatever a request
 # holds (with a spatial transformer, a patch takes 0.7 MB on its way) and costs no time.
 _CHUNK = 256
+# As in doap_tf.readers.images: a server must not make gigabytes of a header.
+_SMALL_IMAGE = 2**24
+_MOST_PIXELS_A_BYTE = 1000
 _FARTHEST = 1e6  # pixels; a frame with larger numbers is not one of an image
 
 
@@ -53,6 +56,11 @@ class ServedNetwork:
         (rows of zeros) and other frames without an area give zeros.
         """
         places, dimension = tf.shape(frames)[1], self.network.output_dim
+        check = tf.debugging.assert_equal(
+            tf.shape(frames)[0], tf.size(images), "frames must have one row an image."
+        )
+        with tf.control_dependencies([check]):
+            frames = tf.identity(frames)
 
         def describe(number: tf.Tensor) -> tf.Tensor:
             # A server that pads inputs repeats the first number: such rows have no area either.
@@ -96,7 +104,15 @@ class ServedNetwork:
 
     def _describe(self, patches: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(patches)
-        tf.debugging.assert_equal(shape[1], shape[2], "patches must be square.")
+        checks = [
+            tf.debugging.assert_equal(shape[1], shape[2], "patches must be square."),
+            # Neither TensorFlow nor a server compares a request with the signature's last 1.
+            tf.debugging.assert_equal(
+                tf.size(patches), tf.reduce_prod(shape[:3]), "patches must have one channel."
+            ),
+        ]
+        with tf.control_dependencies(checks):  # what is wrong must not be told by another node
+            patches = tf.identity(patches)
 
         def describe(number: tf.Tensor) -> tf.Tensor:
             chunk = patches[number * _CHUNK : (number + 1) * _CHUNK]
@@ -128,6 +144,27 @@ def _has_area(frames: tf.Tensor) -> tf.Tensor:
 
 def _decode(image: tf.Tensor) -> tf.Tensor:
     """Grey values of an encoded image, float32 [H, W], weighted and rounded as OpenCV does."""
-    colors = tf.io.decode_image(image, channels=3, expand_animations=False)
+    most = tf.maximum(_SMALL_IMAGE, _MOST_PIXELS_A_BYTE * tf.strings.length(image))
+    check = tf.debugging.assert_less_equal(
+        _claimed_pixels(image), tf.cast(most, tf.int64), "an image claims more than it can hold."
+    )
+    with tf.control_dependencies([check]):
+        colors = tf.io.decode_image(image, channels=3, expand_animations=False)
     grey = tf.tensordot(tf.cast(colors, tf.float32), [0.299, 0.587, 0.114], axes=1)
     return tf.ensure_shape(tf.round(grey), [None, None])
+
+
+def _claimed_pixels(image: tf.Tensor) -> tf.Tensor:
+    """Width times height by the header of a JPEG or PNG file, int64; 0 for others."""
+    header = tf.strings.join([tf.strings.substr(image, 0, 24), "\0" * 24])
+    sides = tf.case(
+        [
+            (tf.io.is_jpeg(image), lambda: tf.io.extract_jpeg_shape(image)[:2]),
+            (
+                tf.equal(tf.strings.substr(header, 1, 3), "PNG"),
+                lambda: tf.io.decode_raw(tf.strings.substr(header, 16, 8), tf.int32, False),
+            ),
+        ],
+        lambda: tf.zeros([2], tf.int32),
+    )
+    return tf.reduce_prod(tf.cast(sides, tf.int64))

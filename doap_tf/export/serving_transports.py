@@ -110,6 +110,7 @@ class GrpcTransport:
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
     def size_of(self, values: np.ndarray) -> int:
+        """See `Transport.size_of`; values travel as they are in memory."""
         return sum(map(len, values)) if values.dtype == object else values.nbytes
 
     def predict(
@@ -119,6 +120,7 @@ class GrpcTransport:
         outputs: Sequence[str],
         timeout: float,
     ) -> dict[str, np.ndarray]:
+        """See `Transport.predict`."""
         from tensorflow_serving.apis import predict_pb2
 
         request = predict_pb2.PredictRequest(output_filter=outputs)
@@ -129,6 +131,7 @@ class GrpcTransport:
         return {name: tf.make_ndarray(response.outputs[name]) for name in outputs}
 
     def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
+        """See `Transport.signatures`."""
         from tensorflow_serving.apis import get_model_metadata_pb2
 
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
@@ -145,6 +148,7 @@ class GrpcTransport:
         }
 
     def close(self) -> None:
+        """Closes the channel."""
         self._channel.close()
 
     def _call(self, method: Callable, request: Any, timeout: float) -> Any:
@@ -175,6 +179,7 @@ class RestTransport:
             self._tls = ssl.create_default_context(cafile=endpoint.root_certificates)
 
     def size_of(self, values: np.ndarray) -> int:
+        """See `Transport.size_of`; numbers travel as text, images in base64."""
         if values.dtype == object:
             return 2 * sum(map(len, values))
         return values.size * (_JSON_INTEGER if values.dtype == np.uint8 else _JSON_FLOAT)
@@ -186,6 +191,7 @@ class RestTransport:
         outputs: Sequence[str],
         timeout: float,
     ) -> dict[str, np.ndarray]:
+        """See `Transport.predict`."""
         request = {
             "signature_name": signature,
             "inputs": {name: _to_json(values) for name, values in inputs.items()},
@@ -197,6 +203,7 @@ class RestTransport:
         return {name: np.asarray(named[name]) for name in outputs}
 
     def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
+        """See `Transport.signatures`."""
         answer = self._call("/metadata", timeout)["metadata"]["signature_def"]["signature_def"]
         return {
             signature: {

@@ -23,7 +23,7 @@ _GRID_BLUR = 1.5  # σ, in pixels of its grid, below which a level is not decima
 # The border is repeated this far, in pixels of each grid: farther out than the Gaussian of the grid
 # reaches, so that the image's values are those of an image repeated without end.
 _MARGIN = 16
-_CHUNK_PIXELS = 1 << 18  # of coordinates made at once: 2 MB of maps stay in the cache
+_CHUNK_PIXELS = 1 << 16  # of coordinates made at once: half a MB of maps stays in the cache
 _FARTHEST = 30_000.0  # cv2.remap counts pixels in 16 bits
 
 

@@ -17,7 +17,7 @@ from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import inside, radii, scale_frames, transform_frames
-from doap_tf.features.jitter import LEVELS, jitter_frames
+from doap_tf.features.jitter import HPATCHES_MAGNIFICATION, LEVELS, jitter_frames
 from doap_tf.features.light import change_light
 from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import thin
@@ -41,11 +41,15 @@ _MEDIAN_OF = 11  # of these, at most, make the picture in which features are loo
 class GroupSettings:
     """How groups are cut.
 
+    Frames are found, thinned out and jittered as for HPatches' patches. The magnification decides
+    only how much is cut around them: the same frames at any magnification, with the border's
+    pixels repeated where a patch reaches beyond the image.
+
     Attributes:
         patch_size: pixels along a side.
         magnification: half a patch's side over the radius of its frame.
         max_groups: at most so many a scene.
-        max_overlap: of the ellipses that the patches of two groups show, at most.
+        max_overlap: of the ellipses that HPatches' patches of two groups show, at most.
         seed: of the views, jitter and light.
     """
 
@@ -129,15 +133,14 @@ def _no_groups(settings: GroupSettings, warning: str) -> Groups:
 def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
     image = _read_photo(scene.files[0])
     frames = _find_frames(image, settings)
-    seen = looks(image, frames, settings.magnification)
+    seen = looks(image, frames)
     images, homographies = [image], [np.eye(3)]
     visible = np.ones(len(frames), dtype=bool)
     for _ in range(_TARGETS):
         view, homography = change_viewpoint(image, rng)
         images.append(change_light(view, rng))
         homographies.append(homography)
-        placed = transform_frames(frames, homography)
-        seen_again = looks(images[-1], placed, settings.magnification)
+        seen_again = looks(images[-1], transform_frames(frames, homography))
         visible &= (seen * seen_again).sum(axis=1) >= VISIBLE
     return _cut_images(frames[visible], images, homographies, settings, rng)
 
@@ -156,10 +159,9 @@ def _cut_images(
     settings: GroupSettings,
     rng: np.random.Generator,
 ) -> Groups:
-    """Cuts groups whose patches lie inside of all images, the reference's first."""
+    """Cuts groups whose HPatches' patches lie inside of all images, the reference's first."""
     for image, homography in zip(images, homographies, strict=True):
-        placed = scale_frames(transform_frames(frames, homography), settings.magnification)
-        frames = frames[inside(placed, image.shape)]
+        frames = frames[_inside(transform_frames(frames, homography), image)]
     frames = frames[: settings.max_groups]
     members = np.tile(np.arange(len(images)), (len(frames), 1))
     return _cut_views(frames, members, images.__getitem__, homographies, settings, rng)
@@ -194,10 +196,8 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     median = np.median([_read_photo(file) for file in _spread(files, _MEDIAN_OF)], axis=0)
     median = median.astype(np.uint8)
     frames = _find_frames(median, settings)
-    magnification = settings.magnification
-    seen = np.stack([looks(_read_photo(file), frames, magnification) for file in files], axis=1)
-    in_median = looks(median, frames, magnification)
-    visible = np.einsum("np,ntp->nt", in_median, seen) >= VISIBLE
+    seen = np.stack([looks(_read_photo(file), frames) for file in files], axis=1)
+    visible = np.einsum("np,ntp->nt", looks(median, frames), seen) >= VISIBLE
     reference = np.where(visible, rng.random(visible.shape), -1).argmax(axis=1)
     in_reference = seen[np.arange(len(frames)), reference]
     visible &= np.einsum("np,ntp->nt", in_reference, seen) >= VISIBLE
@@ -231,21 +231,26 @@ def _read_photo(path: pathlib.Path) -> np.ndarray:
 
 
 def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
-    """Oriented frames [n, 2, 3] of several detectors whose patches lie inside of the image and
-    overlap little, strong ones first; some more than wanted, for not all will be visible."""
+    """Oriented frames [n, 2, 3] of several detectors, strong ones first, whose HPatches' patches
+    lie inside of the image and overlap little; more than wanted, for not all will be visible."""
     found, ranks = [], []
     for detector in _DETECTORS:
         frames = detect(image, detector, oriented=False).frames
-        frames = frames[inside(scale_frames(frames, settings.magnification), image.shape)]
+        frames = frames[_inside(frames, image)]
         found.append(frames)
         ranks.append(_ranks_within(np.floor(np.log2(radii(frames)))))
     # Responses of different detectors do not compare, but ranks do; ranked by octave, the many
     # small features leave room for larger ones.
     order = np.argsort(np.concatenate(ranks), kind="stable")
     candidates = np.concatenate(found)[order]
-    patches = scale_frames(candidates, settings.magnification)
+    patches = scale_frames(candidates, HPATCHES_MAGNIFICATION)
     kept = thin(patches, settings.max_overlap, 2 * settings.max_groups)
     return orient(image, candidates[kept])
+
+
+def _inside(frames: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """Whether HPatches' patches at frames [n, 2, 3] lie inside of the image, bool [n]."""
+    return inside(scale_frames(frames, HPATCHES_MAGNIFICATION), image.shape)
 
 
 def _ranks_within(classes: np.ndarray) -> np.ndarray:
@@ -282,9 +287,7 @@ def _cut_views(
     views[0] = frames
     for level, amplitude in enumerate(LEVELS.values()):
         for target in range(_TARGETS):
-            views[1 + level * _TARGETS + target] = jitter_frames(
-                frames, amplitude, settings.magnification, rng
-            )
+            views[1 + level * _TARGETS + target] = jitter_frames(frames, amplitude, rng)
     images = members[:, [0, *(list(range(1, _TARGETS + 1)) * len(LEVELS))]].T
     size = settings.patch_size
     patches = np.empty((len(frames), len(STRIPS), size, size), np.uint8)

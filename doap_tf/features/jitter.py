@@ -6,6 +6,10 @@ import numpy as np
 
 from doap_tf.features.frames import compose, scale_frames
 
+#: Half the side of HPatches' patches over the radius of their frames. Its jitter and overlaps are
+#: those of such patches, whatever magnification patches are cut at in the end.
+HPATCHES_MAGNIFICATION = 5.0
+
 #: Amplitudes for which the median overlap of a patch's ellipse before and after is 0.85, 0.72, 0.6.
 LEVELS = {"easy": 1.0, "hard": 2.02, "tough": 3.13}
 
@@ -32,14 +36,11 @@ def random_errors(count: int, amplitude: float, rng: np.random.Generator) -> np.
     return errors
 
 
-def jitter_frames(
-    frames: np.ndarray, amplitude: float, magnification: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Frames [N, 2, 3] whose patches, cut at `magnification`, are off by `random_errors`."""
-    patches = compose(
-        scale_frames(frames, magnification), random_errors(len(frames), amplitude, rng)
-    )
-    return scale_frames(patches, 1 / magnification)
+def jitter_frames(frames: np.ndarray, amplitude: float, rng: np.random.Generator) -> np.ndarray:
+    """Frames [N, 2, 3] whose patches, cut as HPatches cuts them, are off by `random_errors`."""
+    patches = scale_frames(frames, HPATCHES_MAGNIFICATION)
+    moved = compose(patches, random_errors(len(frames), amplitude, rng))
+    return scale_frames(moved, 1 / HPATCHES_MAGNIFICATION)
 
 
 def _rotations(angles: np.ndarray) -> np.ndarray:

@@ -27,12 +27,12 @@ def change_light(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _exposure(mean: float, rng: np.random.Generator) -> np.ndarray:
     """A table uint8 [256]: gamma, then contrast about the mean, then brightness, cut off at both
-    ends as a sensor does. The new mean stays where a camera's exposure control would leave it."""
+    ends as a sensor does. The new mean is that of dusk at the least, of bright haze at the most."""
     gamma = _log_uniform(rng, 0.55, 1.8)
-    contrast = _log_uniform(rng, 0.5, 1.6)
+    contrast = _log_uniform(rng, 0.4, 1.6)
     table = 255 * (np.arange(256) / 255) ** gamma
     pivot = 255 * (mean / 255) ** gamma
-    new_mean = np.clip(pivot + rng.normal(0, 20), 60, 195)
+    new_mean = np.clip(pivot + rng.normal(0, 35), 25, 205)
     return np.clip(np.rint((table - pivot) * contrast + new_mean), 0, 255).astype(np.uint8)
 
 

@@ -44,7 +44,9 @@ def write_strips(
         with write_directory_atomically(path) as temporary:
             for view, strip in enumerate(STRIPS):
                 column = groups.patches[:, view].reshape(-1, PATCH)
-                cv2.imwrite(str(temporary / f"{strip}.png"), column)
+                # Unlike cv2.imwrite, this tells of a full disk.
+                encoded = cv2.imencode(".png", column)[1].tobytes()
+                (temporary / f"{strip}.png").write_bytes(encoded)
         written.append(path)
     return written
 

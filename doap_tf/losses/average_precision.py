@@ -60,6 +60,8 @@ def histogram_average_precision(
             "queries and database must have the shapes [Q, D] and [N, D], not "
             f"{queries.shape} and {database.shape}."
         )
+    if chunk_size is not None and queries.shape[0] is not None and chunk_size >= queries.shape[0]:
+        chunk_size = None  # one chunk would be padded for nothing
     exact = queries.dtype == database.dtype == tf.float64
     dtype = tf.float64 if exact else tf.float32
     problem = _Problem(

@@ -24,6 +24,7 @@ class Distance:
 
     @property
     def largest(self) -> float:
+        """The largest distance there is: 2, or the number of bits."""
         return 2.0 if self.name == "euclidean" else float(self.dimension)
 
     def of(self, products: tf.Tensor) -> tf.Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from doap_tf.errors import InputError
 from doap_tf.files import write_atomically
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.image_features import Features
@@ -101,6 +102,7 @@ def write_colmap(
         intrinsics: [3, 3] of the one camera that took all images, if it is known.
     """
     with (
+        _refusals(path),
         write_atomically(path) as temporary,
         contextlib.closing(sqlite3.connect(temporary)) as database,
         database,
@@ -126,6 +128,15 @@ def write_colmap(
             )
             if geometry is not None:
                 _add_geometry(database, key, indices[inliers], geometry, model, swapped)
+
+
+@contextlib.contextmanager
+def _refusals(path: str | os.PathLike) -> Iterator[None]:
+    """Names the file that a disk has no room for: SQLite does not."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise InputError(f"{path} cannot be written ({error}): make room.") from error
 
 
 def _add_camera(

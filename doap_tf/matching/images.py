@@ -1,12 +1,12 @@
 """Images as users have them (grey, colour, deep, with alpha), as what features are found in."""
 
 import os
-import pathlib
 
 import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.readers.images import decode_file
 
 
 def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
@@ -21,22 +21,8 @@ def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
         [H, W], or [H, W, 3] in OpenCV's order BGR; uint8, uint16 or float32. Where `upright` is
         false an alpha channel comes too.
     """
-    path = pathlib.Path(path)
     flags = cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR if upright else cv2.IMREAD_UNCHANGED
-    try:
-        encoded = np.frombuffer(path.read_bytes(), np.uint8)
-    except OSError as error:
-        raise InputError(f"cannot read image {path}: {error.strerror}.") from error
-    try:
-        image = cv2.imdecode(encoded, flags)
-    except cv2.error:
-        image = None
-    if image is None:
-        raise InputError(
-            f"{path} ({encoded.size} bytes) is no whole image that OpenCV can decode: "
-            "is it damaged or another kind of file?"
-        )
-    return image
+    return decode_file(path, flags)
 
 
 def as_grey(image: np.ndarray) -> np.ndarray:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import pathlib
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,7 @@ class MatchStore:
     def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any]):
         path = pathlib.Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
         try:
             self._connection = sqlite3.connect(path, timeout=60)
             try:
@@ -88,7 +90,7 @@ class MatchStore:
             norm=features.norm,
             image_size=features.image_size,
         )
-        with self._connection as transaction:
+        with self._writing() as transaction:
             transaction.execute("DELETE FROM pairs WHERE ? IN (name1, name2)", (name,))
             transaction.execute(
                 "INSERT OR REPLACE INTO images VALUES (?, ?, ?)", (name, sha256, packed)
@@ -119,7 +121,7 @@ class MatchStore:
         arrays = matches._asdict()
         if matches.model is None:
             del arrays["model"]
-        with self._connection as transaction:
+        with self._writing() as transaction:
             transaction.execute(
                 "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?)", (name1, name2, _pack(**arrays))
             )
@@ -133,6 +135,17 @@ class MatchStore:
         return StoredMatches(
             arrays["indices"], arrays["scores"], arrays["inliers"], arrays.get("model")
         )
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that a full or read-only disk ends with an InputError."""
+        try:
+            with self._connection as transaction:
+                yield transaction
+        except sqlite3.Error as error:
+            raise InputError(
+                f"{self._path} cannot be written ({error}); what is finished is kept in it."
+            ) from error
 
     def _row(self, query: str, *values: str) -> tuple | None:
         return self._connection.execute(query, values).fetchone()

@@ -3,13 +3,11 @@
 import os
 import pathlib
 
-import tensorflow as tf
-
-from doap_tf import networks
 from doap_tf.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.export.litert_backend import LiteRTBackend
 from doap_tf.export.saved_model_backend import SavedModelBackend, holds_saved_model
+from doap_tf.pretrained.keras_file import read_keras
 from doap_tf.pretrained.weights_file import read_weights
 
 _WEIGHTS = pathlib.Path(__file__).parent / "weights"
@@ -50,10 +48,4 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
         return Descriptor(read_weights(path))
     if path.suffix == ".tflite":
         return Descriptor(LiteRTBackend(path))
-    try:
-        network = tf.keras.models.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # Keras raises many kinds for a file that is not one of its own
-        raise InputError(f"{path} cannot be read as a Keras model: {error}") from error
-    if not isinstance(network, networks.DescriptorNetwork):
-        raise InputError(f"{path} holds a {type(network).__name__}, not a DescriptorNetwork.")
-    return Descriptor(network)
+    return Descriptor(read_keras(path))

@@ -3,13 +3,13 @@
 import json
 import os
 import pathlib
-import zipfile
 
 import numpy as np
 
 from doap_tf import files
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
+from doap_tf.pretrained.configuration import build_network, network_arguments, weight_shapes
 
 _CONFIG = "config"
 
@@ -36,9 +36,12 @@ def read_weights(path: str | os.PathLike) -> DescriptorNetwork:
         with np.load(path, allow_pickle=False) as members:
             config = json.loads(members[_CONFIG].tobytes())
             weights = [members[name].astype(np.float32) for name in sorted(members.files)[1:]]
-        network = DescriptorNetwork.from_config({**config, "dtype": "float32"})
-        network.build((None, network.input_size, network.input_size, 1))
+        arguments = network_arguments(config)
+        if weight_shapes(arguments) != [weight.shape for weight in weights]:
+            raise ValueError("its arrays do not fit its configuration")
+        network = build_network(arguments)
         network.set_weights(weights)
-    except (OSError, EOFError, ValueError, LookupError, TypeError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} does not hold the weights of a network: {error}") from error
+    except Exception as error:  # NumPy, zipfile, JSON and Keras raise nearly anything
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} does not hold the weights of a network: {reason}") from error
     return network

@@ -4,6 +4,7 @@ import os
 import pathlib
 import struct
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ _CLASS_DTYPES = {
     15: "u8",
 }
 _COMPLEX_FLAG = 0x0800
+_MOST_DEFLATED = 1032  # bytes that DEFLATE can make of one
 
 
 def read_matlab(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -52,7 +54,7 @@ def read_matlab(path: str | os.PathLike) -> dict[str, np.ndarray]:
             with h5py.File(path) as file:
                 # MATLAB writes columns first and HDF5 declares rows first: the axes are reversed.
                 arrays = {
-                    name: item[()].T
+                    name: _stored(item).T
                     for name, item in file.items()
                     if isinstance(item, h5py.Dataset)
                 }
@@ -67,6 +69,14 @@ def read_matlab(path: str | os.PathLike) -> dict[str, np.ndarray]:
             "fetch it again"
         ) from error
     return {name: array for name, array in arrays.items() if array.dtype.kind in "iuf"}
+
+
+def _stored(dataset: Any) -> np.ndarray:
+    """The values of an HDF5 dataset that has them: headers alone would be filled up with zeros."""
+    stored = dataset.id.get_storage_size()
+    if dataset.nbytes > stored * _MOST_DEFLATED:
+        raise ValueError(f"{dataset.name} claims {dataset.nbytes} bytes and has {stored}")
+    return dataset[()]
 
 
 def _read_version_5(data: bytes) -> dict[str, np.ndarray]:

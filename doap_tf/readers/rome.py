@@ -73,8 +73,8 @@ def _read_labels(path: pathlib.Path, count: int) -> np.ndarray:
             f"{path} holds no labels for {count} patches, in one array or in labels_gt and labels "
             f"together; its variables are: {_describe(variables)}"
         )
-    if not np.isfinite(labels).all():
-        raise InputError(f"{path} holds labels that are no numbers")
+    if not (np.abs(labels) < 2**53).all():  # NaN is not either
+        raise InputError(f"{path} holds labels that are no whole numbers")
     return labels.ravel().astype(np.int64)
 
 

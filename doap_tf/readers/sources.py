@@ -1,9 +1,11 @@
 """Getting a dataset's original files: from a folder, an archive, or the first mirror that works."""
 
 import dataclasses
+import errno
 import gzip
 import hashlib
 import http.client
+import lzma
 import os
 import pathlib
 import shutil
@@ -26,8 +28,20 @@ _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     RuntimeError,  # zipfile's answer to encryption and unknown compression
+    ValueError,
+    LookupError,  # its answer to damaged names
+)
+# What the system says to names and places that no sound archive has; bz2 gives no number.
+_DAMAGE_NUMBERS = (
+    None,
+    errno.EEXIST,
+    errno.EINVAL,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
 )
 _BLOCK = 1 << 20
 _TIMEOUT_SECONDS = 60
@@ -87,7 +101,7 @@ def find_folder(
 def _is_archive(path: pathlib.Path) -> bool:
     try:
         return path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
-    except _DAMAGE:
+    except (*_DAMAGE, OSError):
         return False
 
 
@@ -132,7 +146,11 @@ def extract(archive: pathlib.Path, folder: pathlib.Path) -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as file:
                 shutil.copyfileobj(contents, file, _BLOCK)
-    except _DAMAGE as error:
+    except InputError:
+        raise
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _DAMAGE_NUMBERS:
+            raise  # a full disk, for one
         raise InputError(f"{archive} is damaged ({error}); fetch it again") from error
 
 
@@ -221,8 +239,6 @@ def fetch_original(
 
     Files appear in `downloads` whole or not at all, so that an interrupted call can be repeated.
     """
-    for leftover in downloads.glob(".*.partial*"):
-        leftover.unlink()
     for file in original.files:
         if not (downloads / file.name).is_file():
             _fetch(file, downloads, scratch)

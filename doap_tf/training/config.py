@@ -110,7 +110,9 @@ OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
 
 def difference(now: TrainingConfig, before: dict) -> str | None:
     """Names the first setting in which a checkpoint's run differs so that it cannot be resumed."""
-    for name, value in dataclasses.asdict(now).items():
-        if name not in OPERATIONAL and before.get(name) != value:
-            return f"--{name} was {before.get(name)!r} and is {value!r} now"
+    for field in dataclasses.fields(now):
+        # A setting that did not exist then had the value that is its default now.
+        old, new = before.get(field.name, field.default), getattr(now, field.name)
+        if field.name not in OPERATIONAL and old != new:
+            return f"--{field.name} was {old!r} and is {new!r} now"
     return None

@@ -32,9 +32,9 @@ class TrainingStep:
         self._config = config
         self._strategy = strategy
         self._replicas = strategy.num_replicas_in_sync
-        tf.keras.utils.set_random_seed(config.seed)
+        self._seed = config.seed
         with strategy.scope(), precision(config.precision):
-            self.network = make_network(config)
+            self.network = self._fresh_network()
             self.optimizer = tf.keras.optimizers.SGD(momentum=config.momentum)
             self.optimizer.build(self.network.trainable_variables)
         self.loss = make_loss(config, far_apart)
@@ -54,6 +54,20 @@ class TrainingStep:
             self._forward = tf.function(self.network, jit_compile=True)
         self._update = tf.function(lambda *inputs: strategy.run(self._replica_update, args=inputs))
 
+    def restart(self, seed: int) -> None:
+        """Goes back to the start of a run with another seed; what was compiled serves again."""
+        self._seed = seed
+        with precision(self._config.precision):
+            fresh = self._fresh_network()
+        for variable, start in zip(self.network.variables, fresh.variables, strict=True):
+            variable.assign(start)
+        for variable in self.optimizer.variables:
+            variable.assign(tf.zeros_like(variable))
+
+    def _fresh_network(self) -> DescriptorNetwork:
+        tf.keras.utils.set_random_seed(self._seed)
+        return make_network(self._config)
+
     @property
     def variables(self) -> list[Any]:
         """All that a checkpoint must hold: weights, statistics, dropout's seeds, momentum."""
@@ -68,7 +82,7 @@ class TrainingStep:
             rate: Learning rate of this step.
             step: Number of this step, which augmentation is seeded with.
         """
-        seed = tf.constant([self._config.seed, step], tf.int32)
+        seed = tf.constant([self._seed, step], tf.int32)
         losses = self._update(
             self._parts(patches), self._parts(labels), tf.constant(rate, tf.float32), seed
         )
@@ -158,5 +172,8 @@ def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> Li
     if config.loss == "hardest_in_batch":
         return HardestInBatchLoss(distance=distance, far_apart=far_apart)
     return AveragePrecisionLoss(
-        distance=distance, bins=config.bins or None, form=config.form, far_apart=far_apart
+        distance=distance,
+        bins=config.bins or None,
+        form=config.form,
+        far_apart=far_apart,
     )

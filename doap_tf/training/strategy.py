@@ -55,9 +55,8 @@ def precision(policy: str) -> Iterator[None]:
     """Sets the policy for networks that are made inside."""
     before = tf.keras.config.dtype_policy()
     tf.keras.config.set_dtype_policy(policy)
-    if policy == "mixed_bfloat16":
-        # What stays in float32 does so for its precision: distances near zero, coordinates.
-        tf.config.experimental.enable_tensor_float_32_execution(False)
+    # What is in float32 is so for its precision: distances near zero, coordinates.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     try:
         yield
     finally:

@@ -89,6 +89,12 @@ class Trainer:
                 f"the network takes patches of {self._step.network.input_size} pixels, but those "
                 f"of {groups.source} have {groups.size}."
             )
+        for patches in (groups, validation.groups):
+            if patches.magnification not in (None, config.magnification):
+                raise InputError(
+                    f"--magnification={config.magnification:g} is not what the patches of "
+                    f"{patches.source} were cut at: give --magnification={patches.magnification:g}."
+                )
         # Networks under a strategy or a mixed policy are described by a plain copy of themselves.
         self._plain = make_network(config)
         self._descriptor = Descriptor(self._plain)

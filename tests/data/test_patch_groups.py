@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -168,6 +169,16 @@ def test_concatenate_numbers_groups_sequences_and_tables_on(make_groups):
 def test_concatenate_wants_one_size(make_groups):
     with pytest.raises(InputError, match=r"\[4, 8\] pixels"):
         PatchGroups.concatenate([make_groups([2]), make_groups([2], side=4)])
+
+
+def test_the_magnification_is_kept(make_groups, tmp_path):
+    known = dataclasses.replace(make_groups([2, 2]), magnification=14.0)
+    assert known.save(tmp_path / "groups").magnification == 14
+    assert known.subset(np.arange(2)).magnification == 14
+    assert PatchGroups.concatenate([make_groups([2]), known]).magnification == 14
+    other = dataclasses.replace(known, magnification=5.0)
+    with pytest.raises(InputError, match=r"one magnification can be joined, not of \[5.0, 14.0\]"):
+        PatchGroups.concatenate([known, other])
 
 
 def test_a_subset_is_numbered_anew(make_groups):

@@ -1,3 +1,4 @@
+import h5py
 import numpy as np
 import pytest
 import scipy.io
@@ -40,3 +41,13 @@ def test_damage_raises_input_errors_only(tmp_path, version):
         except InputError:
             refused += 1
     assert refused > 100
+
+
+def test_values_that_are_only_claimed_are_not_made_up(tmp_path):
+    with h5py.File(tmp_path / "a.mat", "w") as file:
+        file.create_dataset("patches", (10**6, 10**6), "u1", chunks=(1, 1))
+    with pytest.raises(InputError, match="/patches claims 1000000000000 bytes and has 0"):
+        read_matlab(tmp_path / "a.mat")
+    with h5py.File(tmp_path / "b.mat", "w") as file:
+        file.create_dataset("flat", data=np.zeros((1000, 1000)), compression="gzip")
+    np.testing.assert_array_equal(read_matlab(tmp_path / "b.mat")["flat"], np.zeros((1000, 1000)))

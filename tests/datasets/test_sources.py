@@ -1,3 +1,4 @@
+import errno
 import http.server
 import io
 import os
@@ -78,6 +79,35 @@ def test_damaged_archives_are_refused(tmp_path, make):
         sources.extract(archive, tmp_path / "out")
 
 
+@pytest.mark.parametrize("make", [make_zip, make_tar])
+@pytest.mark.parametrize("names", [["n" * 300], ["a", "a/b"]], ids=["too long", "file as folder"])
+def test_names_that_the_system_refuses_are_damage(tmp_path, make, names):
+    archive = make(tmp_path / "a", dict.fromkeys(names, "1"))
+    with pytest.raises(InputError, match="is damaged"):
+        sources.extract(archive, tmp_path / "out")
+
+
+def test_zip_archives_with_wild_offsets_and_names_are_refused(tmp_path):
+    contents = make_zip(tmp_path / "a", {"data.txt": "1"}).read_bytes()
+    directory = contents.index(b"PK\1\2")
+    for start, changed in ((28, b"\0\0"), (42, b"\xff\xff\xff\x7f")):  # length of name, offset
+        place = directory + start
+        (tmp_path / "a").write_bytes(contents[:place] + changed + contents[place + len(changed) :])
+        with pytest.raises(InputError):
+            sources.extract(tmp_path / "a", tmp_path / "out")
+
+
+def test_a_full_disk_is_not_called_damage(tmp_path, monkeypatch):
+    archive = make_zip(tmp_path / "a", {"data.txt": "1"})
+
+    def no_room(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sources.shutil, "copyfileobj", no_room)
+    with pytest.raises(OSError, match="No space"):
+        sources.extract(archive, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     "source", ["wanted.zip", "folder", "folder/inner", "archives"], ids=str.upper
 )
@@ -120,9 +150,8 @@ def test_mirrors_are_tried_in_turn(tmp_path, mirrors):
     downloads, scratch = tmp_path / "downloads", tmp_path / "scratch"
     folder = sources.fetch_original(original, downloads, scratch)
     assert files_below(folder) == ["data.txt"] and files_below(downloads) == ["wanted.zip"]
-    # What was downloaded is not downloaded again, and what a killed download left is removed.
+    # What was downloaded is not downloaded again.
     (tmp_path / "mirrors" / "good.zip").unlink()
-    (downloads / ".wanted.0123456789ab.partial.zip").write_text("half")
     assert sources.fetch_original(original, downloads, tmp_path / "again").is_dir()
     assert files_below(downloads) == ["wanted.zip"]
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 import doap_tf
 from doap_tf.networks import DescriptorNetwork
@@ -19,6 +20,7 @@ def _run(*flags: str) -> subprocess.CompletedProcess:
 def test_exports_and_measures_a_training_directory(groups, tmp_path):
     run = tmp_path / "my-run"
     run.mkdir()
+    tf.keras.utils.set_random_seed(0)
     network = DescriptorNetwork(16, width=0.1)
     network.build((None, 32, 32, 1))
     network.save(run / "model.keras")

@@ -83,11 +83,14 @@ def test_groups_of_a_photograph(photo_folder):
     assert_views_show_their_place(groups.patches)
 
 
-def test_magnification_and_size_are_obeyed(photo_folder):
+@pytest.mark.parametrize("magnification", [3.0, 12.0])
+def test_magnification_and_size_change_the_patches_but_not_the_frames(photo_folder, magnification):
     (scene, *_) = find_scenes(photo_folder)
-    groups = cut_groups(scene, dataclasses.replace(SETTINGS, magnification=3.0, patch_size=42))
-    expected = cut_patches(photograph("chelsea"), groups.frames, 42, 3.0)
+    settings = dataclasses.replace(SETTINGS, magnification=magnification, patch_size=42)
+    groups = cut_groups(scene, settings)
+    expected = cut_patches(photograph("chelsea"), groups.frames, 42, magnification)
     np.testing.assert_array_equal(groups.patches[:, 0], expected)
+    np.testing.assert_array_equal(groups.frames, cut_groups(scene, SETTINGS).frames)
 
 
 def test_large_photographs_are_shrunk(photo_folder, monkeypatch):

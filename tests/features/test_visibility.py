@@ -12,7 +12,7 @@ FRAMES = similarity_frames(*np.meshgrid([100, 200, 300, 400], [100, 200, 300, 40
 
 
 def correlations(image, other):
-    return (looks(image, FRAMES, 5.0) * looks(other, FRAMES, 5.0)).sum(axis=1)
+    return (looks(image, FRAMES) * looks(other, FRAMES)).sum(axis=1)
 
 
 def test_dot_products_are_correlation_coefficients():

@@ -6,11 +6,13 @@ import sys
 
 import pytest
 
+import doap_tf
 from doap_tf.datasets.hpatches import split_sequences
 from tests import layouts
 from tests.training import launch
 
 FLAG_FILES = sorted((launch.REPOSITORY / "flags").glob("*.cfg"))
+PRETRAINED = [file for file in FLAG_FILES if file.stem.startswith("doap-")]
 TWO_REPLICAS = ("hpatches", "ubc_liberty_st")
 
 
@@ -76,14 +78,43 @@ def test_small(name, sources, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flag_file", FLAG_FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "flag_file", sorted(set(FLAG_FILES) - set(PRETRAINED)), ids=lambda file: file.stem
+)
 def test_unchanged(flag_file, sources, tmp_path):
     check_runs(flag_file, sources, tmp_path, "--steps=20", large=True)
+
+
+def check_pretrained(flag_file, tmp_path, *more):
+    """Trains on other groups, of the size that the flag file names."""
+    size = 42 if "-st-" in flag_file.stem else 32
+    assert f"--groups=groups/photos{size},groups/webcam{size}," in flag_file.read_text()
+    groups = str(tmp_path / "groups")
+    launch.make_groups(size=size).save(groups)
+    flags = [f"--flagfile={flag_file}", f"--groups={groups},{groups},{groups}", *more]
+    flags += [f"--validation_groups={groups}", f"--train_dir={tmp_path / 'run'}"]
+    launch.train(*flags)
+    trained = doap_tf.from_pretrained(tmp_path / "run").network
+    shipped = doap_tf.from_pretrained(flag_file.stem).network
+    assert trained.get_config() == shipped.get_config() | {"width": trained.width}
+
+
+def test_a_shipped_network_is_what_its_flag_file_trains(tmp_path):
+    flag_file = launch.REPOSITORY / "flags" / "doap-st-256b.cfg"
+    small = ("--sampler=groups", "--batch_size=48", "--steps=1", "--width=0.125")
+    check_pretrained(flag_file, tmp_path, *small)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag_file", PRETRAINED, ids=lambda file: file.stem)
+def test_every_shipped_network_is_what_its_flag_file_trains(flag_file, tmp_path):
+    check_pretrained(flag_file, tmp_path, "--sampler=groups", "--batch_size=48", "--steps=2")
 
 
 def test_all_are_there_and_say_how_to_run_them():
     scenes = ("liberty", "notredame", "yosemite")
     wanted = {"quickstart", "hpatches", "hpatches_plain", "rome", "rome_binary", "photos"}
+    wanted |= set(doap_tf.list_pretrained())
     wanted |= {f"ubc_{s}{t}{b}" for s in scenes for t in ("", "_st") for b in ("", "_binary")}
     assert wanted <= {file.stem for file in FLAG_FILES}
     for file in FLAG_FILES:

@@ -86,6 +86,24 @@ def test_momentum_carries_on():
     )
 
 
+def test_a_restarted_step_does_what_a_new_one_does():
+    def run(step):
+        losses = [float(step(patches, labels, 0.1, number)) for number in range(3)]
+        return losses, [variable.numpy() for variable in step.variables]
+
+    config = dataclasses.replace(CONFIG, dropout=0.3, photometric_jitter=0.5)
+    groups = make_groups()
+    patches, labels = groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24))
+    new = TrainingStep(dataclasses.replace(config, seed=7), tf.distribute.get_strategy())
+    used = TrainingStep(config, tf.distribute.get_strategy())
+    expected, first = run(new), run(used)
+    used.restart(7)
+    losses, variables = run(used)
+    assert losses == expected[0] != first[0]
+    for variable, same in zip(variables, expected[1], strict=True):
+        np.testing.assert_array_equal(variable, same)
+
+
 def test_xla_changes_little():
     plain, compiled = one_step(), one_step(xla=True)
     np.testing.assert_allclose(compiled[2], plain[2], atol=1e-4)

@@ -1,5 +1,6 @@
 """The command as users call it: what it writes, and how it refuses."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -135,6 +136,12 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
             ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--same_sequence=mined"],
             "has no mined labels",
         ),
+        (
+            ["--groups=MAGNIFIED", "--steps=5", "--batch_size=16"],
+            "--magnification=5 is not what the patches of arrays were cut at: give "
+            "--magnification=14",
+        ),
+        (["--groups=GROUPS", "--epochs=inf"], "--epochs must be a finite number, not inf"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tmp_path, capfd):
@@ -144,7 +151,11 @@ def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tm
     from doap_tf import commands
 
     train_dir = tmp_path / "run"
-    arguments = [flag.replace("GROUPS", str(groups)) for flag in flags]
+    magnified = dataclasses.replace(launch.make_groups(), magnification=14.0)
+    folders = {"GROUPS": groups, "MAGNIFIED": magnified.save(tmp_path / "magnified").directory}
+    arguments = flags
+    for name, folder in folders.items():
+        arguments = [flag.replace(name, str(folder)) for flag in arguments]
     absl_flags.FLAGS.unparse_flags()
     saved = absl_flags.FLAGS.flag_values_dict()
     try:

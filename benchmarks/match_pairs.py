@@ -1,6 +1,7 @@
-"""Compares descriptors on real detections of Oxford's image pairs, the homographies being known.
+"""Compares descriptors on real detections of image pairs, the homographies being known.
 
-python benchmarks/match_oxford.py --data=oxford --models=rootsift,doap-128 --magnifications=5,6,7
+python benchmarks/match_pairs.py --data=oxford --models=rootsift,doap-128 --magnifications=8,10,12
+python benchmarks/match_pairs.py --data=hpatches_images --pairs=v_wormhole/4,v_birdwoman/4
 
 Every model describes the same DoG keypoints; mutual nearest neighbours match. A match is right if
 the true homography brings its first point within --tolerance pixels of its second.
@@ -25,10 +26,11 @@ from doap_tf.matching import DescriptorExtractor, Matcher, PairMatches, as_grey,
 from doap_tf.readers.image_sequences import read_image_sequence
 
 FLAGS = flags.FLAGS
-_PAIRS = (("graf", 2), ("graf", 3), ("boat", 4), ("leuven", 5), ("bikes", 5))
+_PAIRS = ["graf/2", "graf/3", "boat/4", "leuven/5", "bikes/5"]
 _OWN = ("sift", "rootsift")  # OpenCV's, which have no magnification to choose
 
-flags.DEFINE_string("data", None, "Folder with graf/, boat/, leuven/ and bikes/.", required=True)
+flags.DEFINE_string("data", None, "Folder of image sequences.", required=True)
+flags.DEFINE_list("pairs", _PAIRS, "Sequence and number of the image matched with its first.")
 flags.DEFINE_list("models", ["sift", "rootsift"], "Names or paths, as for match_main.py.")
 flags.DEFINE_list("magnifications", [], "Try these on every model; by default each one's own.")
 flags.DEFINE_float("tolerance", 3.0, "Pixels within which a match is right, or an inlier.")
@@ -52,6 +54,7 @@ def main(argv: Sequence[str]) -> None:
     width = max(map(len, extractors))
     print(f"{'pair':<12} {'model':<{width}} matches inliers   right   share  corner error")
     shares: dict[str, list[float]] = {name: [] for name in extractors}
+    rights: dict[str, int] = dict.fromkeys(extractors, 0)
     for case in _cases():
         frames = [
             detect(as_grey(image), "dog", FLAGS.max_keypoints or None).frames
@@ -64,6 +67,7 @@ def main(argv: Sequence[str]) -> None:
             )
             right = _right(pair, case.homography).sum()
             shares[name].append(right / max(len(pair.indices), 1))
+            rights[name] += right
             print(
                 f"{case.name:<12} {name:<{width}} {len(pair.indices):>7} {pair.inliers.sum():>7} "
                 f"{right:>7} {shares[name][-1]:>7.3f} {_corner_error(pair, case):>10.2f} px",
@@ -72,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
             if FLAGS.pictures:
                 _draw(case, name, pair)
     for name, values in shares.items():
-        print(f"{'mean':<12} {name:<{width}} {np.mean(values):>31.3f}")
+        print(f"{'mean':<12} {name:<{width}} {rights[name]:>23} {np.mean(values):>7.3f}")
 
 
 def _extractors() -> Iterator[tuple[str, DescriptorExtractor]]:
@@ -91,10 +95,16 @@ def _extractors() -> Iterator[tuple[str, DescriptorExtractor]]:
 
 
 def _cases() -> Iterator[Case]:
-    for name, number in _PAIRS:
+    for place in FLAGS.pairs:
+        name, _, number = place.rpartition("/")
+        if number not in ("2", "3", "4", "5", "6"):
+            raise InputError(
+                f"--pairs must be like graf/3, with a number from 2 to 6, not {place!r}."
+            )
+        number = int(number)
         sequence = read_image_sequence(pathlib.Path(FLAGS.data) / name)
         image1, image2 = (
-            np.ascontiguousarray(sequence.images[place][..., ::-1]) for place in (0, number - 1)
+            np.ascontiguousarray(sequence.images[image][..., ::-1]) for image in (0, number - 1)
         )
         yield Case(f"{name} 1–{number}", image1, image2, sequence.homographies[number - 2])
 
