@@ -13,7 +13,7 @@ from doap_tf.parallel import parallel_map
 _SMALLEST_PATCH = 16
 _CHUNK = 256
 
-# Side of the square that OpenCV's SIFT looks at over the size of its keypoint.
+# Side of a patch over the size of the SIFT keypoint in its middle, as HPatches' script has it.
 _SIFT_WINDOW = 5.303
 # What OpenCV's documentation gives as the window of VGG, BEBLID and TEBLID on SIFT's keypoints.
 _BOX_WINDOW = 6.75

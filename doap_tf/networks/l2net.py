@@ -1,12 +1,25 @@
 """L2Net: the convolutional trunk that turns a 32×32 patch into a vector."""
 
+import itertools
 from typing import Any
 
 import tensorflow as tf
 
 from doap_tf.networks.convolution import ConvolutionBlock
 
+_LAST_KERNEL = 8
 _BLOCKS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))  # (filters, stride)
+
+
+def kernel_values(output_dim: int, width: float) -> int:
+    """How many values the kernels of an `L2Net` have, found without making it."""
+    filters = [1, *(_width_of(filters, width) for filters, _ in _BLOCKS)]
+    last = _LAST_KERNEL**2 * filters[-1] * output_dim
+    return last + sum(9 * before * after for before, after in itertools.pairwise(filters))
+
+
+def _width_of(filters: int, width: float) -> int:
+    return max(1, round(filters * width))
 
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
@@ -55,7 +68,7 @@ class L2Net(tf.keras.Model):
         self.synchronized = synchronized
         self.blocks = [
             ConvolutionBlock(
-                max(1, round(filters * width)),
+                _width_of(filters, width),
                 kernel_size=3,
                 strides=strides,
                 synchronized=synchronized,
@@ -67,7 +80,7 @@ class L2Net(tf.keras.Model):
         self.drop = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.last = ConvolutionBlock(
             output_dim,
-            kernel_size=8,
+            kernel_size=_LAST_KERNEL,
             padding="valid",
             activation=None,
             synchronized=synchronized,

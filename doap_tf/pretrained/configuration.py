@@ -4,9 +4,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks.l2net import kernel_values
 
 _ARGUMENTS = [
     parameter.name
@@ -25,14 +24,15 @@ def network_arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**arguments, "name": str(config["name"]), "dtype": "float32"}
 
 
-def build_network(arguments: Mapping[str, Any]) -> DescriptorNetwork:
-    """A network whose weights can be set."""
+def build_network(arguments: Mapping[str, Any], stored: int) -> DescriptorNetwork:
+    """A network whose weights can be set.
+
+    Args:
+        arguments: What `network_arguments` gave.
+        stored: How many values the file holds. A network of more is refused before room is made.
+    """
+    if kernel_values(arguments["output_dim"], arguments["width"]) > stored:
+        raise ValueError("its weights are fewer than its configuration wants")
     network = DescriptorNetwork(**arguments)
     network.build((None, network.input_size, network.input_size, 1))
     return network
-
-
-def weight_shapes(arguments: Mapping[str, Any]) -> list[tuple[int, ...]]:
-    """The shapes of the weights of a network, found without room for a single one of them."""
-    with tf.keras.StatelessScope(initialize_variables=False):
-        return [tuple(weight.shape) for weight in build_network(arguments).weights]

@@ -2,7 +2,6 @@
 
 import io
 import json
-import math
 import os
 import zipfile
 
@@ -10,7 +9,7 @@ import h5py
 
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.pretrained.configuration import build_network, network_arguments, weight_shapes
+from doap_tf.pretrained.configuration import build_network, network_arguments
 
 
 def read_keras(path: str | os.PathLike) -> DescriptorNetwork:
@@ -25,10 +24,7 @@ def read_keras(path: str | os.PathLike) -> DescriptorNetwork:
             weights = archive.read("model.weights.h5")
         kind = saved["class_name"]
         if kind == DescriptorNetwork.__name__:
-            arguments = network_arguments(saved["config"])
-            if sum(map(math.prod, weight_shapes(arguments))) > _stored_values(weights):
-                raise ValueError("its weights are fewer than its configuration wants")
-            network = build_network(arguments)
+            network = build_network(network_arguments(saved["config"]), _stored_values(weights))
             network.load_weights(path)
             return network
     except Exception as error:  # zipfile, JSON, HDF5 and Keras raise nearly anything

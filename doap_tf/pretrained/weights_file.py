@@ -9,7 +9,7 @@ import numpy as np
 from doap_tf import files
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.pretrained.configuration import build_network, network_arguments, weight_shapes
+from doap_tf.pretrained.configuration import build_network, network_arguments
 
 _CONFIG = "config"
 
@@ -36,10 +36,7 @@ def read_weights(path: str | os.PathLike) -> DescriptorNetwork:
         with np.load(path, allow_pickle=False) as members:
             config = json.loads(members[_CONFIG].tobytes())
             weights = [members[name].astype(np.float32) for name in sorted(members.files)[1:]]
-        arguments = network_arguments(config)
-        if weight_shapes(arguments) != [weight.shape for weight in weights]:
-            raise ValueError("its arrays do not fit its configuration")
-        network = build_network(arguments)
+        network = build_network(network_arguments(config), sum(weight.size for weight in weights))
         network.set_weights(weights)
     except Exception as error:  # NumPy, zipfile, JSON and Keras raise nearly anything
         reason = " ".join(str(error).split())

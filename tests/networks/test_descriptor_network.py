@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.networks import PADDINGS, DescriptorNetwork, L2Net, pack_bits, standardize
+from doap_tf.networks.l2net import kernel_values
 
 keras = tf.keras
 VARIANTS = [
@@ -32,6 +33,7 @@ def test_the_papers_network_has_the_papers_weights():
     network = DescriptorNetwork()
     network.build((None, 32, 32, 1))
     assert sum(np.prod(weight.shape) for weight in network.trainable_variables) == 1_334_560
+    assert kernel_values(128, 1.0) == 1_334_560
 
 
 @pytest.mark.parametrize("options", VARIANTS)

@@ -129,6 +129,8 @@ def test_a_configuration_cannot_ask_for_memory(change, network, tmp_path):
         encoded = np.frombuffer(json.dumps(config).encode(), np.uint8)
         np.savez(tmp_path / "larger.npz", **{**members, "config": encoded})
     refused(tmp_path / "larger.npz", "does not hold the weights of a network")
+    with tf.keras.StatelessScope():
+        pass  # where Keras would make room for what was left uninitialised
 
 
 def test_weights_that_are_only_claimed_are_not_made(network, tmp_path):
@@ -146,4 +148,4 @@ def test_arrays_that_do_not_fit_are_named(network, tmp_path):
     write_weights(network, tmp_path / "weights.npz")
     with np.load(tmp_path / "weights.npz") as members:
         np.savez(tmp_path / "one.npz", **{**members, "weight_0002": np.zeros(3, np.float16)})
-    refused(tmp_path / "one.npz", "its arrays do not fit its configuration")
+    refused(tmp_path / "one.npz", "does not hold the weights of a network: .*shape")

@@ -1,0 +1,25 @@
+import pathlib
+import re
+import subprocess
+import sys
+
+import cv2
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+
+def test_comparison_with_sift(tmp_path):
+    picture = tmp_path / "matches.jpg"
+    done = subprocess.run(
+        [sys.executable, "examples/compare_with_sift.py", f"--output={picture}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    counts = re.findall(r"([\w-]+): (\d+) of (\d+) matches right", done.stdout)
+    (_, right1, all1), (_, right2, all2) = counts
+    assert [name for name, *_ in counts] == ["rootsift", "doap-128"]
+    assert int(right2) > int(right1) > 100
+    assert int(right2) / int(all2) > int(right1) / int(all1) + 0.05
+    assert cv2.imread(str(picture)).shape[1] > 1000
