@@ -15,3 +15,7 @@ for size in 32 42; do
   prepare --source="$data/hpatches_images" --kind=sequences --max_groups=1000 --output="$groups/hseq$size"
   prepare --source="$data/oxford" --kind=sequences --max_groups=1000 --output="$groups/oxford$size"
 done
+# The same frames as handcrafted descriptors want them.
+for name in hpatches_images:hseq oxford:oxford; do
+  python -m doap_tf.data.prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --max_groups=1000 --output="$groups/${name##*:}65"
+done

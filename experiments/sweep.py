@@ -36,7 +36,6 @@ flags.DEFINE_string(
     "results", None, "File to append runs to, one JSON object a line.", required=True
 )
 flags.DEFINE_list("variants", [], "Only these of the plan.")
-flags.DEFINE_integer("steps", 0, "Another length of every run than the plan's.")
 flags.DEFINE_string("networks", None, "Folder to keep the trained networks in.")
 flags.DEFINE_float("minutes", 0, "Start no further run after so many minutes; 0 for no limit.")
 
@@ -134,7 +133,9 @@ class Variant:
         ) as batches:
             for number in range(config.steps):
                 batch = next(batches)
-                now = schedule.learning_rate(config.schedule, base, number, config.steps, 0)
+                now = schedule.learning_rate(
+                    config.schedule, base, number, config.steps, config.decay_steps
+                )
                 losses.append(self._step(batch.patches, batch.labels, now, number))
             last = float(np.mean([float(loss) for loss in losses[-200:]]))
         seconds = time.perf_counter() - start
@@ -182,8 +183,6 @@ class Variant:
             xla=on_gpu,
             **settings,
         )
-        if FLAGS.steps:
-            self._config = dataclasses.replace(self._config, steps=FLAGS.steps)
         self._parts, self._groups = _load(*folders["groups"])
         self._validations = {
             part: Validation(_load(*folders[part])[1]) for part in ("validation", "test")

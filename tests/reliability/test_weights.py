@@ -57,21 +57,23 @@ def rewritten(path, **members):
     return path
 
 
-def refused(path, match):
+def refusal(path):
+    """What is said to a file that is not loaded, within little memory."""
     before = reset_peak_mb()
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError) as error:
         doap_tf.from_pretrained(path)
     assert peak_mb() - before < MOST_GROWTH_MB
+    return str(error.value)
 
 
 def test_pickles_are_not_opened(network, proof, tmp_path):
     evil = np.array([Evil(proof)], object)
     np.savez(tmp_path / "weights.npz", config=evil, weight_0000=evil)
-    refused(tmp_path / "weights.npz", "does not hold the weights of a network")
+    assert "does not hold the weights of a network" in refusal(tmp_path / "weights.npz")
     write_weights(network, tmp_path / "weights.npz")
     with np.load(tmp_path / "weights.npz") as members:
         np.savez(tmp_path / "mixed.npz", **{**members, "weight_0003": evil})
-    refused(tmp_path / "mixed.npz", "allow_pickle=False")
+    assert "allow_pickle=False" in refusal(tmp_path / "mixed.npz")
     np.savez(tmp_path / "step-000000001.npz", state=evil)
     with pytest.raises(InputError, match="none of the checkpoints"):
         Checkpoints(tmp_path).newest()
@@ -87,7 +89,8 @@ def test_lambda_layers_are_not_made(proof, tmp_path):
         [tf.keras.layers.Lambda(lambda x, path=str(proof): [os.mkdir(path), x][1])]
     )
     model.save(tmp_path / "model.keras")
-    refused(tmp_path / "model.keras", "holds a Sequential, not a DescriptorNetwork")
+    assert "holds a Sequential, not a DescriptorNetwork" in refusal(tmp_path / "model.keras")
+    assert not proof.exists()
 
 
 @pytest.mark.parametrize(
@@ -122,13 +125,14 @@ def test_a_configuration_cannot_ask_for_memory(change, network, tmp_path):
         return json.dumps(saved)
 
     network.save(tmp_path / "model.keras")
-    refused(rewritten(tmp_path / "model.keras", config=changed), "cannot be read as a Keras model")
+    larger = rewritten(tmp_path / "model.keras", config=changed)
+    assert "cannot be read as a Keras model" in refusal(larger)
     write_weights(network, tmp_path / "weights.npz")
     with np.load(tmp_path / "weights.npz") as members:
         config = {**json.loads(members["config"].tobytes()), **change}
         encoded = np.frombuffer(json.dumps(config).encode(), np.uint8)
         np.savez(tmp_path / "larger.npz", **{**members, "config": encoded})
-    refused(tmp_path / "larger.npz", "does not hold the weights of a network")
+    assert "does not hold the weights of a network" in refusal(tmp_path / "larger.npz")
     with tf.keras.StatelessScope():
         pass  # where Keras would make room for what was left uninitialised
 
@@ -141,11 +145,11 @@ def test_weights_that_are_only_claimed_are_not_made(network, tmp_path):
         return buffer.getvalue()
 
     network.save(tmp_path / "model.keras")
-    refused(rewritten(tmp_path / "model.keras", model=claimed), "more is not all there")
+    assert "more is not all there" in refusal(rewritten(tmp_path / "model.keras", model=claimed))
 
 
 def test_arrays_that_do_not_fit_are_named(network, tmp_path):
     write_weights(network, tmp_path / "weights.npz")
     with np.load(tmp_path / "weights.npz") as members:
         np.savez(tmp_path / "one.npz", **{**members, "weight_0002": np.zeros(3, np.float16)})
-    refused(tmp_path / "one.npz", "does not hold the weights of a network: .*shape")
+    assert "shape" in refusal(tmp_path / "one.npz")
