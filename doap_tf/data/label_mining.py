@@ -17,9 +17,9 @@ from doap_tf.data.hog import CELL, CHANNELS, hog
 from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.errors import InputError
 
-_HOG_SIZE = 64
+MINED_SIZE = 64
 _THUMBNAIL_SIZE = 16
-FEATURES = (_HOG_SIZE // CELL) ** 2 * CHANNELS + _THUMBNAIL_SIZE**2
+FEATURES = (MINED_SIZE // CELL) ** 2 * CHANNELS + _THUMBNAIL_SIZE**2
 
 _BLOCK = 1024
 
@@ -92,7 +92,7 @@ def appearance(patches: np.ndarray) -> np.ndarray:
     features = np.empty([len(patches), FEATURES], np.float32)
     for start in range(0, len(patches), _BLOCK):
         block = patches[start : start + _BLOCK, :, :, None]
-        large = resize_patches(block, _HOG_SIZE).numpy()[..., 0].round().astype(np.uint8)
+        large = resize_patches(block, MINED_SIZE).numpy()[..., 0].round().astype(np.uint8)
         small = resize_patches(block, _THUMBNAIL_SIZE).numpy() / 255
         features[start : start + _BLOCK] = np.concatenate(
             [part.reshape(len(block), -1) for part in (hog(large), small)], axis=1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from doap_tf.data.builders import builder as make_builder
-from doap_tf.data.label_mining import mine_labels
+from doap_tf.data.label_mining import MINED_SIZE, mine_labels
 from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.errors import InputError
 
@@ -115,4 +115,4 @@ def _groups(
     groups = PatchGroups.from_tfds(builder, splits, size, cache)
     if not label_mining:
         return groups
-    return mine_labels(groups, lambda: PatchGroups.from_tfds(builder, splits, 64, cache))
+    return mine_labels(groups, lambda: PatchGroups.from_tfds(builder, splits, MINED_SIZE, cache))

@@ -17,7 +17,10 @@ from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
 FORMS = ("tie_aware", "fast")
+MEANS = ("arithmetic", "geometric")
 _DEFAULT_BINS = 25
+_SMALLEST_PRECISION = 1e-6  # below that of any list that has a positive and fits into memory
+_CENTRES_AT_ONCE = 13  # 25 bins have 26 centres, 64 have 65
 
 
 def histogram_average_precision(
@@ -76,13 +79,15 @@ def histogram_average_precision(
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
 class AveragePrecisionLoss(ListLoss):
-    """One minus the mean Average Precision of all patches of a batch that have a match in it.
+    """Mean Average Precision of all patches of a batch that have a match in it, to be maximised.
 
     Args:
         distance: `"euclidean"` for unit vectors or `"hamming"` for a (relaxed) binary head.
         bins: Number of histogram bins; by default 25, or one for each bit.
         form: `"tie_aware"` or `"fast"`.
         chunk_size: How many queries are processed at a time, to save memory; by default all.
+        mean: Over queries, `"arithmetic"`: the loss is 1 − mean AP; or `"geometric"`: −mean log AP,
+            to which a query counts the more the worse it is ranked.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a matrix of relations instead of labels.
 
@@ -106,6 +111,7 @@ class AveragePrecisionLoss(ListLoss):
         bins: int | None = None,
         form: str = "tie_aware",
         chunk_size: int | None = None,
+        mean: str = "arithmetic",
         far_apart: Any = None,
         from_relations: bool = False,
         name: str = "average_precision_loss",
@@ -114,10 +120,12 @@ class AveragePrecisionLoss(ListLoss):
         check_form(form)
         check_bins(bins)
         check_chunk_size(chunk_size)
+        check_mean(mean)
         super().__init__(distance, far_apart, from_relations, name=name, **kwargs)
         self.bins = bins
         self.form = form
         self.chunk_size = chunk_size
+        self.mean = mean
 
     def query_losses(
         self,
@@ -126,7 +134,7 @@ class AveragePrecisionLoss(ListLoss):
         relations: Callable[[tf.Tensor], tf.Tensor],
         first: tf.Tensor,
     ) -> tf.Tensor:
-        return 1.0 - histogram_average_precision(
+        precisions = histogram_average_precision(
             queries,
             database,
             lambda rows: relations(first + rows),
@@ -135,6 +143,9 @@ class AveragePrecisionLoss(ListLoss):
             form=self.form,
             chunk_size=self.chunk_size,
         )
+        if self.mean == "geometric":
+            return -tf.math.log(tf.maximum(precisions, _SMALLEST_PRECISION))
+        return 1.0 - precisions
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -142,6 +153,7 @@ class AveragePrecisionLoss(ListLoss):
             "bins": self.bins,
             "form": self.form,
             "chunk_size": self.chunk_size,
+            "mean": self.mean,
         }
 
 
@@ -149,6 +161,12 @@ def check_form(form: str) -> None:
     """Raises a ValueError if `form` is none of `FORMS`."""
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}.")
+
+
+def check_mean(mean: str) -> None:
+    """Raises a ValueError if `mean` is none of `MEANS`."""
+    if mean not in MEANS:
+        raise ValueError(f"mean must be one of {', '.join(MEANS)}, not {mean!r}.")
 
 
 def check_bins(bins: int | None) -> None:
@@ -295,20 +313,32 @@ def _histograms(
     positives = tf.where(related == POSITIVE, coordinates, outside)
     every = tf.where(related != 0, coordinates, outside)
 
-    def cumulated(bin_number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return tuple(
-            tf.reduce_sum(tf.clip_by_value(bin_number + 1.0 - values, 0.0, 1.0), axis=1)
-            for values in (positives, every)
-        )
+    def cumulated(centres: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        sums: list[tuple[tf.Tensor, tf.Tensor]] = []
+        for centre in tf.unstack(centres):
+            # One after the other, or all clipped matrices would be in memory together.
+            with tf.control_dependencies(sums[-1] if sums else ()):
+                sums.append(
+                    tuple(
+                        tf.reduce_sum(tf.clip_by_value(centre + 1.0 - values, 0.0, 1.0), axis=1)
+                        for values in (positives, every)
+                    )
+                )
+        return tuple(tf.stack(total) for total in zip(*sums, strict=True))
 
-    # A loop in the graph: XLA compiles one small body instead of 2(b + 1) reductions.
+    # XLA reads the matrices once for all centres of a body; the larger the body, the longer it
+    # compiles.
+    count = problem.bins + 1
+    bodies = -(-count // _CENTRES_AT_ONCE)
+    centres = tf.range(bodies * _CENTRES_AT_ONCE, dtype=coordinates.dtype)
     sums = tf.map_fn(
         cumulated,
-        tf.range(problem.bins + 1, dtype=coordinates.dtype),
+        tf.reshape(centres, [bodies, _CENTRES_AT_ONCE]),
         fn_output_signature=(coordinates.dtype,) * 2,
         parallel_iterations=1,
     )
-    return _Histograms(*(tf.transpose(total) for total in sums))
+    shape = [bodies * _CENTRES_AT_ONCE, tf.shape(coordinates)[0]]
+    return _Histograms(*(tf.transpose(tf.reshape(total, shape)[:count]) for total in sums))
 
 
 def _steps(cumulated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
