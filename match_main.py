@@ -56,11 +56,11 @@ flags.DEFINE_string(
     "dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast or orb.",
 )
 flags.DEFINE_integer("max_keypoints", 8192, "Keep so many of the strongest keypoints; 0 for all.")
-flags.DEFINE_float(
+flags.DEFINE_list(
     "magnification",
     None,
     "Half the side of a patch over the keypoint's radius; by default what the model was trained "
-    "for.",
+    "for. Several, such as 8,28, describe a keypoint at each and are pooled.",
 )
 flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
 
@@ -207,9 +207,19 @@ def _extractor():
         FLAGS.model,
         FLAGS.detector,
         FLAGS.max_keypoints or None,
-        FLAGS.magnification,
+        _magnification(),
         FLAGS.oriented,
     )
+
+
+def _magnification() -> list[float] | None:
+    values = FLAGS.magnification
+    try:
+        return None if values is None else [float(value) for value in values]
+    except ValueError as error:
+        raise InputError(
+            f"--magnification must be like 14 or 8,28, not {','.join(values)}."
+        ) from error
 
 
 def _matcher(default_geometry: str):

@@ -165,6 +165,7 @@ class Variant:
     def _prepare(self) -> None:
         import tensorflow as tf
 
+        from doap_tf.data import PatchGroups, mine_labels
         from doap_tf.descriptor import Descriptor
         from doap_tf.training.config import TrainingConfig
         from doap_tf.training.record import environment
@@ -184,6 +185,9 @@ class Variant:
             **settings,
         )
         self._parts, self._groups = _load(*folders["groups"])
+        if self._config.same_sequence == "mined":
+            self._parts = [mine_labels(part) for part in self._parts]
+            self._groups = PatchGroups.concatenate(self._parts)
         self._validations = {
             part: Validation(_load(*folders[part])[1]) for part in ("validation", "test")
         }

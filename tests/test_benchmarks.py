@@ -4,14 +4,20 @@ import importlib
 import importlib.util
 import multiprocessing.dummy
 import pathlib
+import re
+import subprocess
+import sys
 
 import cv2
 import numpy as np
 import pytest
 from absl import flags
 from absl.testing import flagsaver
+from scipy.spatial.distance import cdist
 
-from tests.layouts import texture
+from doap_tf.features import detect
+from doap_tf.matching import DescriptorExtractor, as_grey
+from tests.layouts import texture, write_image_sequences
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks"
 
@@ -104,3 +110,98 @@ def test_dataset(run, tmp_path):
 def test_evaluation(run):
     output = run("evaluation_speed", sequences=2, positions=20, pairs=100)
     assert len(ratios(output, "ours", "plain")) == 3
+
+
+# Pairs of images
+
+
+def match_pairs(*arguments):
+    """Runs the benchmark on its own, because others have flags of the same names."""
+    return subprocess.run(
+        [sys.executable, FOLDER / "match_pairs.py", *arguments], capture_output=True, text=True
+    )
+
+
+def mapped_frame(frame, homography):
+    """Centre, radius and angle of a frame under a homography, by differences."""
+    points = frame[:, 2] + 1e-4 * np.stack([0 * frame[:, 0], frame[:, 0], frame[:, 1]])
+    centre, right, down = cv2.perspectiveTransform(points[None], homography)[0]
+    linear = np.stack([right - centre, down - centre], axis=1) / 1e-4
+    left, _, other = np.linalg.svd(linear)
+    turn = left @ other
+    return centre, np.sqrt(np.linalg.det(linear)), np.degrees(np.arctan2(turn[1, 0], turn[0, 0]))
+
+
+def found_again(frames1, frames2, homography, tolerance):
+    """Size of a largest matching, grown by one augmenting path after the other."""
+    ones = [mapped_frame(frame, homography) for frame in frames1]
+    others = [mapped_frame(frame, np.eye(3)) for frame in frames2]
+    alike = [
+        [
+            place
+            for place, (centre2, radius2, angle2) in enumerate(others)
+            if np.hypot(*(centre - centre2)) <= tolerance
+            and np.exp(-0.5) < radius / radius2 < np.exp(0.5)
+            and np.cos(np.radians(angle - angle2)) > np.cos(np.radians(30))
+        ]
+        for centre, radius, angle in ones
+    ]
+    partner = {}
+
+    def grow(start, tried):
+        for place in set(alike[start]) - tried:
+            tried.add(place)
+            if place not in partner or grow(partner[place], tried):
+                partner[place] = start
+                return True
+        return False
+
+    return sum(grow(start, set()) for start in range(len(alike)))
+
+
+def test_pairs_of_images(tmp_path):
+    written = write_image_sequences(tmp_path, ["graf", "boat"], size=(200, 260))
+    finished = match_pairs(
+        *(f"--data={tmp_path}", "--pairs=graf/2,boat/3", "--models=rootsift,pixels"),
+        *("--magnifications=6,4+9", "--tolerances=0.5,12"),
+    )
+    assert finished.returncode == 0, finished.stderr
+    _, *lines = (re.split(r"\s{2,}", line) for line in finished.stdout.splitlines())
+    assert [line[:2] for line in lines] == [
+        [place, name]
+        for place in ("graf 1–2", "boat 1–3", "mean")
+        for name in ("found again", "rootsift", "pixels at 6", "pixels at 4+9")
+    ]
+    printed = [np.float64(re.findall(r"[\d.]+", " ".join(line[2:]))) for line in lines]
+
+    extractor = DescriptorExtractor("pixels", magnification=(4, 9))
+    founds, rights, shares = [], [], []
+    for folder, number, suffix in (("graf", 2, "ppm"), ("boat", 3, "pgm")):
+        homography = written[folder][number - 2]
+        images = [cv2.imread(str(tmp_path / folder / f"img{i}.{suffix}")) for i in (1, number)]
+        frames = [detect(as_grey(image)).frames for image in images]
+        founds.append([found_again(*frames, homography, tolerance) for tolerance in (0.5, 12)])
+
+        rows = [extractor.compute(*pair)[1] for pair in zip(images, frames, strict=True)]
+        distances = cdist(*rows)
+        best = distances.argmin(axis=1)
+        mutual = np.flatnonzero(distances.argmin(axis=0)[best] == np.arange(len(best)))
+        expected = cv2.perspectiveTransform(frames[0][mutual, :, 2][None], homography)[0]
+        errors = np.linalg.norm(expected - frames[1][best[mutual], :, 2], axis=1)
+        rights.append([np.sum(errors <= tolerance) for tolerance in (0.5, 12)])
+        shares.append(np.array(rights[-1]) / len(errors))
+        assert printed[len(rights) * 4 - 1][0] == len(errors)
+
+    founds.append(np.sum(founds, axis=0))
+    np.testing.assert_array_equal(printed[::4], founds)
+    pooled = np.stack([printed[3][2:6], printed[7][2:6], printed[11]])
+    np.testing.assert_array_equal(pooled[:, ::2], [*rights, np.sum(rights, axis=0)])
+    np.testing.assert_allclose(pooled[:, 1::2], [*shares, np.mean(shares, axis=0)], atol=6e-4)
+
+
+@pytest.mark.parametrize("flag", ["--tolerances=3,0", "--magnifications=14,8+"])
+def test_pairs_of_images_want_numbers(flag, tmp_path):
+    finished = match_pairs(f"--data={tmp_path}", flag)
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("error: ") and flag.split("=")[0] in line

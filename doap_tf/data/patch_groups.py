@@ -186,7 +186,8 @@ class PatchGroups:
         """Several datasets as one, in memory; row r of part i follows all rows of the parts before.
 
         Groups and sequences are numbered on from part to part. A part without mined labels gets
-        an empty table: none of its clusters are far apart.
+        an empty table: none of its clusters are far apart. Parts of different magnifications
+        have none together.
         """
         sizes = {part.size for part in parts}
         if len(sizes) != 1:
@@ -194,10 +195,6 @@ class PatchGroups:
                 f"only patches of one size can be joined, not of {sorted(sizes)} pixels."
             )
         cut_at = {part.magnification for part in parts if part.magnification is not None}
-        if len(cut_at) > 1:
-            raise InputError(
-                f"only patches of one magnification can be joined, not of {sorted(cut_at)}."
-            )
         first_group = _offsets([part.group_count for part in parts])
         first_sequence = _offsets([len(part.sequence_names) for part in parts])
         tables = [part.far_apart for part in parts]
@@ -226,7 +223,7 @@ class PatchGroups:
             sequence_names=sum((part.sequence_names for part in parts), ()),
             far_apart=far_apart,
             source=" + ".join(part.source for part in parts),
-            magnification=next(iter(cut_at), None),
+            magnification=cut_at.pop() if len(cut_at) == 1 else None,
         )
 
     def save(self, directory: str | os.PathLike) -> PatchGroups:

@@ -20,7 +20,7 @@ FORMS = ("tie_aware", "fast")
 MEANS = ("arithmetic", "geometric")
 _DEFAULT_BINS = 25
 _SMALLEST_PRECISION = 1e-6  # below that of any list that has a positive and fits into memory
-_CENTRES_AT_ONCE = 13  # 25 bins have 26 centres, 64 have 65
+_CENTRES_AT_ONCE = 26
 
 
 def histogram_average_precision(
@@ -330,14 +330,14 @@ def _histograms(
     # compiles.
     count = problem.bins + 1
     bodies = -(-count // _CENTRES_AT_ONCE)
-    centres = tf.range(bodies * _CENTRES_AT_ONCE, dtype=coordinates.dtype)
+    size = -(-count // bodies)
     sums = tf.map_fn(
         cumulated,
-        tf.reshape(centres, [bodies, _CENTRES_AT_ONCE]),
+        tf.reshape(tf.range(bodies * size, dtype=coordinates.dtype), [bodies, size]),
         fn_output_signature=(coordinates.dtype,) * 2,
         parallel_iterations=1,
     )
-    shape = [bodies * _CENTRES_AT_ONCE, tf.shape(coordinates)[0]]
+    shape = [bodies * size, tf.shape(coordinates)[0]]
     return _Histograms(*(tf.transpose(tf.reshape(total, shape)[:count]) for total in sums))
 
 

@@ -45,7 +45,8 @@ class DescriptorExtractor:
             `compute` is given, because detectors mean different things by `KeyPoint.size`.
         max_keypoints: Detect this many of the strongest.
         magnification: Half the side of a patch over the frame's radius, if another than the
-            descriptor was trained for.
+            descriptor was trained for. With several, such as `(8, 28)`, each feature is described
+            at all of them, at their cost, and its descriptors are pooled: see `PatchDescriptor`.
         oriented: Whether detected frames follow the dominant gradient or stand upright.
         batch_size: How many patches run through the network at a time.
 
@@ -60,7 +61,7 @@ class DescriptorExtractor:
         descriptor: Any,
         detector: str = "dog",
         max_keypoints: int | None = None,
-        magnification: float | None = None,
+        magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
         batch_size: int = 1024,
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ def match_images(
     descriptor: Any,
     detector: str = "dog",
     max_keypoints: int | None = None,
-    magnification: float | None = None,
+    magnification: float | Sequence[float] | None = None,
     method: str = "mutual",
     ratio: float = 0.8,
     geometry: str | None = "homography",

@@ -1,3 +1,4 @@
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import doap_tf
-from doap_tf.data import PatchGroups
+from doap_tf.data import PatchGroups, mine_labels
 from doap_tf.data.prepare import prepare_groups
 from doap_tf.errors import InputError
 from doap_tf.features.groups import GroupSettings, cut_groups
@@ -53,6 +54,27 @@ def test_mosaics_become_resized_groups(tmp_path, monkeypatch):
     assert groups.group_count == number + 1
     assert (groups.sequence == -1).all()
     assert groups.magnification is None
+
+
+def test_labels_are_mined_in_large_patches_and_kept(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("chelsea", "coffee"):
+        cv2.imwrite(str(folder / f"{name}.png"), photograph(name))
+    settings = GroupSettings(patch_size=32, max_groups=20)
+    groups = prepare_groups(folder, "photos", tmp_path / "groups", settings, label_mining=True)
+    large = prepare_groups(
+        folder, "photos", tmp_path / "large", dataclasses.replace(settings, patch_size=64)
+    )
+    kept, expected = mine_labels(groups), mine_labels(large)
+    np.testing.assert_array_equal(kept.cluster, expected.cluster)
+    np.testing.assert_array_equal(kept.far_apart, expected.far_apart)
+    assert all(path.is_file() for path in groups.directory.iterdir())
+
+
+def test_mosaics_have_no_sequences_to_mine(tmp_path):
+    with pytest.raises(InputError, match="--label_mining wants groups of sequences"):
+        prepare_groups(tmp_path, "mosaics", tmp_path / "groups", GroupSettings(), label_mining=True)
 
 
 def test_what_exists_is_not_overwritten(tmp_path):

@@ -39,9 +39,12 @@ def folder(tmp_path):
     rng = np.random.default_rng(0)
     places = rng.integers(0, 256, [12, 1, 32, 32])
     views = np.clip(places + rng.normal(0, 40, [12, 16, 32, 32]), 0, 255).astype(np.uint8)
-    PatchGroups.from_arrays(views.reshape(-1, 32, 32), np.repeat(np.arange(12), 16)).save(
-        tmp_path / "places"
-    )
+    PatchGroups.from_arrays(
+        views.reshape(-1, 32, 32),
+        group=np.repeat(np.arange(12), 16),
+        sequence=np.repeat([0, 1], 6 * 16),
+        sequence_names=["one", "two"],
+    ).save(tmp_path / "places")
     common = {
         "groups": ["places"],
         "weights": [1.0],
@@ -59,7 +62,11 @@ def folder(tmp_path):
         "experiment": "tiny",
         "seeds": [0, 1],
         "common": common,
-        "variants": {"ap": {}, "hardest": {"loss": "hardest_in_batch", "learning_rates": [0.5]}},
+        "variants": {
+            "ap": {},
+            "hardest": {"loss": "hardest_in_batch", "learning_rates": [0.5]},
+            "mined": {"sampler": "sequence_pairs", "same_sequence": "mined", "learning_rates": [1]},
+        },
     }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     return tmp_path
@@ -79,13 +86,14 @@ def test_rates_are_tuned_with_one_seed_and_runs_are_not_repeated(folder):
     again = sweep(folder)
     assert again.returncode == 0, again.stderr
     assert runs(folder)[:3] == tuned
-    assert [run["variant"] for run in runs(folder)] == ["ap"] * 3 + ["hardest"] * 2
+    assert [run["variant"] for run in runs(folder)] == ["ap"] * 3 + ["hardest"] * 2 + ["mined"] * 2
+    assert list((folder / "places").glob("mined-*.npz"))
 
 
 def test_an_unknown_variant_is_named(folder):
     ran = sweep(folder, "--variants=triplet")
     assert ran.returncode == 2
-    assert "has no variant 'triplet'; it has ap, hardest" in ran.stderr
+    assert "has no variant 'triplet'; it has ap, hardest, mined" in ran.stderr
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)

@@ -1,11 +1,13 @@
+import json
+
 import cv2
 import numpy as np
 import pytest
 
 import doap_tf
 from doap_tf.errors import InputError
-from doap_tf.features import RADIUS_PER_SIZE, detect
-from doap_tf.matching import DescriptorExtractor, patch_descriptor
+from doap_tf.features import RADIUS_PER_SIZE, cut_patches, detect, similarity_frames
+from doap_tf.matching import DescriptorExtractor, MatchStore, patch_descriptor
 from tests.matching.scene import views
 
 
@@ -57,6 +59,92 @@ def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
 def test_the_descriptors_own_magnification_is_the_default():
     descriptor = doap_tf.metrics.baseline("vgg")
     assert DescriptorExtractor(descriptor).describer.magnification == descriptor.magnification
+
+
+@pytest.mark.parametrize("name", ["pixels", "orb"])
+@pytest.mark.parametrize("magnification", [9, (9,), np.array([9.0])])
+def test_one_magnification_is_the_descriptor_itself(name, magnification):
+    image = views()[0]
+    frames = detect(image, max_frames=30).frames
+    extractor = DescriptorExtractor(name, magnification=magnification)
+    expected = doap_tf.metrics.baseline(name).describe(cut_patches(image, frames, 64, 9))
+    np.testing.assert_array_equal(extractor.compute(image, frames)[1], expected)
+    assert extractor.describer.magnification == extractor.settings()["magnification"] == 9
+
+
+def described(descriptor, image, frames, magnifications, size=64):
+    """Rows [M, N, D] at each of the magnifications."""
+    cut = [cut_patches(image, frames, size, magnification) for magnification in magnifications]
+    return np.stack([descriptor.describe(patches) for patches in cut])
+
+
+@pytest.mark.parametrize("name", ["network", "sift", "pixels"])
+@pytest.mark.parametrize("magnifications", [(6, 20), (14, 4, 9)])
+def test_values_are_pooled_by_their_mean_direction(name, magnifications):
+    image = views()[0]
+    frames = detect(image, max_frames=20).frames
+    descriptor = network(output_dim=64) if name == "network" else doap_tf.metrics.baseline(name)
+    size = 32 if name == "network" else 64
+    rows = DescriptorExtractor(descriptor, magnification=magnifications).compute(image, frames)[1]
+    parts = described(descriptor, image, frames, magnifications, size).astype(np.float64)
+    for row, *of_frame in zip(rows, *parts, strict=True):
+        mean = sum(of_frame) / len(of_frame)
+        length = max(np.sqrt(np.sum(part**2)) for part in of_frame)
+        expected = mean / np.sqrt(np.sum(mean**2)) * length
+        np.testing.assert_allclose(row, expected, rtol=1e-4, atol=1e-5 * length)
+        assert name != "network" or np.isclose(np.linalg.norm(row), 1, rtol=1e-5)
+    assert rows.dtype == np.float32
+    assert np.abs(rows - parts[0]).max() > 0.1
+
+
+@pytest.mark.parametrize("magnifications", [(6, 4, 9), (14, 4, 9, 6)])
+def test_bits_are_pooled_by_their_majority(magnifications):
+    image = views()[0]
+    frames = detect(image, max_frames=20).frames
+    orb = doap_tf.metrics.baseline("orb")
+    rows = DescriptorExtractor(orb, magnification=magnifications).compute(image, frames)[1]
+    bits = np.unpackbits(described(orb, image, frames, magnifications), axis=2)
+    expected = np.zeros(bits.shape[1:], np.uint8)
+    ties = 0
+    for place in np.ndindex(*expected.shape):
+        votes = bits[(slice(None), *place)].tolist()
+        ones, zeros = votes.count(1), votes.count(0)
+        ties += ones == zeros
+        expected[place] = votes[0] if ones == zeros else ones > zeros
+    np.testing.assert_array_equal(np.unpackbits(rows, axis=1), expected)
+    assert rows.dtype == np.uint8 and (expected != bits[0]).any()
+    assert (ties > 0) == (len(magnifications) == 4)
+
+
+def test_patches_without_contrast_are_pooled_to_finite_rows():
+    image = views()[0].copy()
+    image[100:200, 100:200] = 90
+    frames = similarity_frames(150, 150, 2)
+    blank = DescriptorExtractor("pixels", magnification=(4, 9)).compute(image, frames)[1]
+    np.testing.assert_array_equal(blank, np.zeros((1, 121)))
+    wide = DescriptorExtractor("pixels", magnification=60).compute(image, frames)[1]
+    pooled = DescriptorExtractor("pixels", magnification=(4, 60)).compute(image, frames)[1]
+    np.testing.assert_allclose(pooled, wide, rtol=1e-5)
+
+
+def test_pictures_show_patches_of_the_first_magnification():
+    image = views()[0]
+    frames = detect(image, max_frames=5).frames
+    patches = DescriptorExtractor("pixels", magnification=(9, 4)).describer.cut(image, frames)
+    np.testing.assert_array_equal(patches, cut_patches(image, frames, 64, 9))
+
+
+def test_work_at_other_magnifications_is_not_taken_for_the_same(tmp_path):
+    pooled = DescriptorExtractor("pixels", magnification=[8, 28]).settings()
+    assert pooled["magnification"] == (8, 28) and json.dumps(pooled)
+    with MatchStore(tmp_path / "finished.db", pooled):
+        pass
+    with MatchStore(tmp_path / "finished.db", pooled):
+        pass
+    for other in (8, (28, 8), (8, 14, 28)):
+        settings = DescriptorExtractor("pixels", magnification=other).settings()
+        with pytest.raises(InputError, match=r"magnification = \[8.0, 28.0\]"):
+            MatchStore(tmp_path / "finished.db", settings)
 
 
 @pytest.mark.parametrize("detector", ["dog", "harris_laplace", "fast", "orb"])
@@ -116,6 +204,9 @@ def test_an_image_without_features_gives_empty_arrays(name):
     assert keypoints == [] and rows.shape == (0, extractor.descriptorSize())
     assert rows.dtype == (np.uint8 if extractor.descriptorType() == cv2.CV_8U else np.float32)
     assert extractor.compute(blank, [])[1].shape == rows.shape
+    if name != "rootsift":
+        pooled = DescriptorExtractor(name, magnification=(4, 9)).compute(blank, [])[1]
+        assert pooled.shape == rows.shape and pooled.dtype == rows.dtype
     assert extractor.extract(blank).image_size == (90, 80)
 
 
@@ -130,19 +221,25 @@ def test_nothing_is_detected_where_the_mask_is_zero():
         DescriptorExtractor("pixels").detectAndCompute(image, mask[1:])
 
 
-def test_chunks_do_not_matter(monkeypatch):
+@pytest.mark.parametrize("magnification", [None, (4, 9)])
+def test_chunks_do_not_matter(magnification, monkeypatch):
     image = views()[0]
     frames = detect(image, max_frames=50).frames
-    whole = DescriptorExtractor("pixels").compute(image, frames)[1]
+    extractor = DescriptorExtractor("pixels", magnification=magnification)
+    whole = extractor.compute(image, frames)[1]
     monkeypatch.setattr(patch_descriptor, "_CHUNK", 7)
-    np.testing.assert_array_equal(DescriptorExtractor("pixels").compute(image, frames)[1], whole)
+    np.testing.assert_array_equal(extractor.compute(image, frames)[1], whole)
 
 
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
         ({"descriptor": "pixels", "detector": "surf"}, "surf.*dog"),
-        ({"descriptor": "pixels", "magnification": 0.0}, "magnification"),
+        ({"descriptor": "pixels", "magnification": 0.0}, "magnification.*above 0.*not 0.0"),
+        ({"descriptor": "pixels", "magnification": float("nan")}, "magnification.*nan"),
+        ({"descriptor": "pixels", "magnification": ()}, r"magnification.*\(\)"),
+        ({"descriptor": "pixels", "magnification": (8, -1)}, r"magnification.*\(8, -1\)"),
+        ({"descriptor": "rootsift", "magnification": (8, 28)}, "magnification is fixed"),
         ({"descriptor": "rootsift", "magnification": 5.0}, "magnification is fixed"),
         ({"descriptor": "pixels", "max_keypoints": 0}, "max_keypoints"),
         ({"descriptor": object()}, "object has no describe"),

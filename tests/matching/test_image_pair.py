@@ -36,6 +36,13 @@ def test_settings_are_passed_on():
     assert 0 < len(pair.indices) < 90
 
 
+def test_magnifications_are_passed_on():
+    pair = doap_tf.match_images(*views(), "pixels", max_keypoints=40, magnification=(4, 9))
+    extractor = DescriptorExtractor("pixels", max_keypoints=40, magnification=(4, 9))
+    expected = extractor.extract(views()[0]).descriptors
+    np.testing.assert_array_equal(pair.features1.descriptors, expected)
+
+
 def test_depth_colour_and_alpha_do_not_matter():
     image, other = views()
     expected = doap_tf.match_images(image, other, "sift")

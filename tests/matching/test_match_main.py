@@ -1,6 +1,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
+from doap_tf.matching import DescriptorExtractor
+from doap_tf.matching.collection import unit_rows
 from tests.matching.scene import views
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -56,13 +59,22 @@ def test_a_pair_is_matched_and_drawn(folder):
         (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
         (["--image1=a.png", "--image2=b.png", "--model=sift", "--output=plain"], "--output"),
         (["--images=*.png", "--model=sift", "--output=a.png"], "a.png"),
+        (["--image1=a.png", "--image2=b.png", "--magnification=8,x"], "--magnification.*8,x"),
+        (
+            ["--image1=a.png", "--image2=b.png", "--model=pixels", "--magnification=8,0"],
+            r"magnification.*\[8.0, 0.0\]",
+        ),
+        (
+            ["--image1=a.png", "--image2=b.png", "--model=pixels", "--magnification="],
+            "magnification",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(folder, arguments, message):
     finished = run(folder, *arguments)
     assert finished.returncode == 2
     (line,) = finished.stderr.splitlines()
-    assert line.startswith("error: ") and message in line
+    assert line.startswith("error: ") and re.search(message, line)
 
 
 def test_many_images_are_matched_and_what_fails_is_skipped(folder):
@@ -88,6 +100,23 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     assert len(rows) == 3 and rows[0][0] == (matches >= 0).sum()
     assert verified[0][:2] == (inliers, 3)
     assert np.frombuffer(verified[0][2]).shape == (9,)
+
+
+@pytest.mark.parametrize(("flag", "wanted"), [("9", 9.0), ("4,9", [4.0, 9.0])])
+def test_magnifications_are_one_or_several(folder, flag, wanted):
+    finished = run(
+        folder,
+        *("--images=[ab].png", "--model=pixels", "--max_keypoints=50"),
+        *(f"--magnification={flag}", f"--output=at_{flag}"),
+    )
+    assert finished.returncode == 0, finished.stderr
+    report = json.loads((folder / f"at_{flag}/report.json").read_text())
+    assert report["settings"]["magnification"] == wanted
+    magnification = np.atleast_1d(wanted)
+    expected = DescriptorExtractor("pixels", max_keypoints=50, magnification=magnification)
+    rows = unit_rows(expected.extract(views()[0]).descriptors, cv2.NORM_L2)
+    with h5py.File(folder / f"at_{flag}/features.h5") as file:
+        np.testing.assert_allclose(file["a.png/descriptors"][()].T, rows, atol=2e-3)
 
 
 # Does at the third image what the user or the system may do at any time.
