@@ -63,7 +63,6 @@ flags.DEFINE_float("magnification", 5.0, "Which the patches were cut at; kept wi
 # Loss
 flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
 flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
-flags.DEFINE_string("mean", "arithmetic", "Of Average Precision: arithmetic or geometric.")
 flags.DEFINE_integer("bins", 0, "Histogram bins; 0 for 25, or one a bit with a binary head.")
 
 # Optimisation

@@ -144,8 +144,12 @@ class Descriptor:
         )
         descriptors = np.empty([len(patches), width], dtype)
         for start in range(0, len(patches), batch_size):
-            batch = resize_patches(patches[start : start + batch_size], self.input_size)
-            descriptors[start : start + batch_size] = self._backend.infer(np.asarray(batch))
+            batch = patches[start : start + batch_size]
+            if batch.shape[1] != self.input_size:
+                batch = resize_patches(batch, self.input_size).numpy()
+            descriptors[start : start + batch_size] = self._backend.infer(
+                batch.astype(np.float32, copy=False)
+            )
         return descriptors
 
 

@@ -82,23 +82,54 @@ def table(variants: dict[str, Runs]) -> str:
 
 
 def draw(variants: dict[str, Runs], path: pathlib.Path) -> None:
-    """A dot a seed: matching mAP of each variant on both parts."""
+    """A dot a seed: matching mAP of each variant on both parts; lines over the list's length where
+    variants are named for it, as in `ap-2048`."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axis = pyplot.subplots(figsize=(1.2 + 1.1 * len(variants), 3.2), layout="constrained")
-    for part, colour in zip(_PARTS, ("tab:blue", "tab:orange"), strict=True):
-        for place, runs in enumerate(variants.values()):
-            values = [run["scores"][part]["matching_map"] for run in runs]
-            axis.plot([place] * len(values), values, "o", color=colour, label=part, alpha=0.7)
-    axis.set_xticks(range(len(variants)), list(variants), rotation=30, ha="right")
+    names = [name.rpartition("-") for name in variants]
+    lengths = all(length.isdigit() for _, _, length in names)
+    width = 6.0 if lengths else 1.2 + 1.1 * len(variants)
+    figure, axis = pyplot.subplots(figsize=(width, 3.2), layout="constrained")
+    (_draw_lines if lengths else _draw_columns)(axis, variants)
     axis.set_ylabel("matching mAP")
     axis.grid(axis="y", alpha=0.3)
     handles, labels = axis.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axis.legend(unique.values(), unique.keys())
+    axis.legend(unique.values(), unique.keys(), fontsize="small")
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
+
+
+def _draw_columns(axis: Any, variants: dict[str, Runs]) -> None:
+    for part, colour in zip(_PARTS, ("tab:blue", "tab:orange"), strict=True):
+        for place, runs in enumerate(variants.values()):
+            values = _values(runs, part)
+            axis.plot([place] * len(values), values, "o", color=colour, label=part, alpha=0.7)
+    axis.set_xticks(range(len(variants)), list(variants), rotation=30, ha="right")
+
+
+def _draw_lines(axis: Any, variants: dict[str, Runs]) -> None:
+    lines: dict[str, dict[int, Runs]] = {}
+    for name, runs in variants.items():
+        loss, _, length = name.rpartition("-")
+        lines.setdefault(loss, {})[int(length)] = runs
+    for number, (loss, by_length) in enumerate(lines.items()):
+        by_length = dict(sorted(by_length.items()))
+        for part, style in zip(_PARTS, ("-", "--"), strict=True):
+            means = [np.mean(_values(runs, part)) for runs in by_length.values()]
+            axis.plot(list(by_length), means, style, color=f"C{number}", label=f"{loss}, {part}")
+            for length, runs in by_length.items():
+                values = _values(runs, part)
+                axis.plot([length] * len(values), values, ".", color=f"C{number}")
+    lengths = sorted({length for by_length in lines.values() for length in by_length})
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axis.set_xlabel("patches in a list")
+
+
+def _values(runs: Runs, part: str) -> list[float]:
+    return [run["scores"][part]["matching_map"] for run in runs]
 
 
 if __name__ == "__main__":

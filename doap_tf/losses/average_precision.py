@@ -17,9 +17,7 @@ from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
 FORMS = ("tie_aware", "fast")
-MEANS = ("arithmetic", "geometric")
 _DEFAULT_BINS = 25
-_SMALLEST_PRECISION = 1e-6  # below that of any list that has a positive and fits into memory
 _CENTRES_AT_ONCE = 26
 
 
@@ -79,15 +77,13 @@ def histogram_average_precision(
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
 class AveragePrecisionLoss(ListLoss):
-    """Mean Average Precision of all patches of a batch that have a match in it, to be maximised.
+    """One minus the mean Average Precision of all patches of a batch that have a match in it.
 
     Args:
         distance: `"euclidean"` for unit vectors or `"hamming"` for a (relaxed) binary head.
         bins: Number of histogram bins; by default 25, or one for each bit.
         form: `"tie_aware"` or `"fast"`.
         chunk_size: How many queries are processed at a time, to save memory; by default all.
-        mean: Over queries, `"arithmetic"`: the loss is 1 − mean AP; or `"geometric"`: −mean log AP,
-            to which a query counts the more the worse it is ranked.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a matrix of relations instead of labels.
 
@@ -111,7 +107,6 @@ class AveragePrecisionLoss(ListLoss):
         bins: int | None = None,
         form: str = "tie_aware",
         chunk_size: int | None = None,
-        mean: str = "arithmetic",
         far_apart: Any = None,
         from_relations: bool = False,
         name: str = "average_precision_loss",
@@ -120,12 +115,10 @@ class AveragePrecisionLoss(ListLoss):
         check_form(form)
         check_bins(bins)
         check_chunk_size(chunk_size)
-        check_mean(mean)
         super().__init__(distance, far_apart, from_relations, name=name, **kwargs)
         self.bins = bins
         self.form = form
         self.chunk_size = chunk_size
-        self.mean = mean
 
     def query_losses(
         self,
@@ -134,7 +127,7 @@ class AveragePrecisionLoss(ListLoss):
         relations: Callable[[tf.Tensor], tf.Tensor],
         first: tf.Tensor,
     ) -> tf.Tensor:
-        precisions = histogram_average_precision(
+        return 1.0 - histogram_average_precision(
             queries,
             database,
             lambda rows: relations(first + rows),
@@ -143,9 +136,6 @@ class AveragePrecisionLoss(ListLoss):
             form=self.form,
             chunk_size=self.chunk_size,
         )
-        if self.mean == "geometric":
-            return -tf.math.log(tf.maximum(precisions, _SMALLEST_PRECISION))
-        return 1.0 - precisions
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -153,7 +143,6 @@ class AveragePrecisionLoss(ListLoss):
             "bins": self.bins,
             "form": self.form,
             "chunk_size": self.chunk_size,
-            "mean": self.mean,
         }
 
 
@@ -161,12 +150,6 @@ def check_form(form: str) -> None:
     """Raises a ValueError if `form` is none of `FORMS`."""
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}.")
-
-
-def check_mean(mean: str) -> None:
-    """Raises a ValueError if `mean` is none of `MEANS`."""
-    if mean not in MEANS:
-        raise ValueError(f"mean must be one of {', '.join(MEANS)}, not {mean!r}.")
 
 
 def check_bins(bins: int | None) -> None:

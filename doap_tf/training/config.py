@@ -30,7 +30,6 @@ class TrainingConfig:
             `"distractors"`, or `"mined"`: distractors where label mining found them far apart.
         loss: `"average_precision"` or `"hardest_in_batch"`.
         form: Form of Average Precision.
-        mean: Of Average Precision over queries: `"arithmetic"` or `"geometric"`.
         bins: Histogram bins; 0 for the default of the head.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.
@@ -63,7 +62,6 @@ class TrainingConfig:
     same_sequence: str = "ignored"
     loss: str = "average_precision"
     form: str = "tie_aware"
-    mean: str = "arithmetic"
     bins: int = 0
     head: str = "real"
     dimension: int = 128

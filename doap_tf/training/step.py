@@ -175,6 +175,5 @@ def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> Li
         distance=distance,
         bins=config.bins or None,
         form=config.form,
-        mean=config.mean,
         far_apart=far_apart,
     )

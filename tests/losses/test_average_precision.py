@@ -294,25 +294,3 @@ def test_bad_shapes_are_refused():
         AveragePrecisionLoss()(np.zeros(3), np.zeros(3, np.float32))
     with pytest.raises(ValueError, match=r"queries and database must have the shapes"):
         histogram_average_precision(rows, np.eye(2, dtype=np.float32), np.zeros([3, 2]))
-
-
-def test_the_geometric_mean_is_minus_the_mean_logarithm():
-    generator = np.random.default_rng(5)
-    rows = descriptors(generator, 9, 4, "euclidean", np.float32)
-    groups = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4])  # the last has no positive
-    relations = np.where(groups[:, np.newaxis] == groups, 1, -1)
-    np.fill_diagonal(relations, 0)
-    precisions = reference.average_precision(rows, rows, relations, "euclidean", 25, "tie_aware")
-    loss = AveragePrecisionLoss(mean="geometric")
-    with tf.GradientTape() as tape:
-        variable = tf.Variable(rows)
-        value = loss(groups, variable)
-    assert value.numpy() == pytest.approx(-np.log(precisions[:8]).mean(), rel=1e-3)
-    assert np.isfinite(tape.gradient(value, variable)).all()
-    again = AveragePrecisionLoss.from_config(loss.get_config())
-    assert again(groups, rows).numpy() == value.numpy()
-
-
-def test_an_unknown_mean_is_named():
-    with pytest.raises(ValueError, match="mean must be one of arithmetic, geometric, not 'harm"):
-        AveragePrecisionLoss(mean="harmonic")
