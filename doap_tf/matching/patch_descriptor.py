@@ -23,8 +23,7 @@ class PatchDescriptor:
 
     - of values: the mean of its rows, as long as the longest of them, so that rows of unit length
       stay so, also where a baseline gave zeros for one patch; a mean of zeros stays zeros;
-    - of bits: what most of its rows have, the first magnification deciding a tie. Two
-      magnifications thus give the bits of the first: take three, or five.
+    - of bits: what most of its rows have, so the number of magnifications must be odd.
 
     Args:
         descriptor: `doap_tf.Descriptor`, a baseline, or any object with `describe(patches)`,
@@ -44,6 +43,11 @@ class PatchDescriptor:
         self._magnifications = _as_magnifications(
             descriptor.magnification if magnification is None else magnification
         )
+        if self.norm == NORM_HAMMING and len(self._magnifications) % 2 == 0:
+            raise InputError(
+                "bits are pooled by majority: give an odd number of magnifications, such as "
+                f"8, 14 and 28, not {len(self._magnifications)}."
+            )
 
     @property
     def magnification(self) -> float | tuple[float, ...]:
@@ -100,7 +104,6 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _majority(rows: np.ndarray) -> np.ndarray:
-    """Packed bits [N, B] that most of [M, N, B] have; of as many ones as zeros, the first's."""
+    """Packed bits [N, B] that most of [M, N, B] have."""
     bits = np.unpackbits(rows, axis=2)
-    balance = 2 * bits.sum(axis=0, dtype=np.int32) - len(bits)
-    return np.packbits(np.where(balance == 0, bits[0], balance > 0), axis=1)
+    return np.packbits(2 * bits.sum(axis=0, dtype=np.int32) > len(bits), axis=1)
