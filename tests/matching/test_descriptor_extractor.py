@@ -200,7 +200,7 @@ def test_an_image_without_features_gives_empty_arrays(name):
     assert rows.dtype == (np.uint8 if extractor.descriptorType() == cv2.CV_8U else np.float32)
     assert extractor.compute(blank, [])[1].shape == rows.shape
     if name != "rootsift":
-        pooled = DescriptorExtractor(name, magnification=(4, 9)).compute(blank, [])[1]
+        pooled = DescriptorExtractor(name, magnification=(4, 6, 9)).compute(blank, [])[1]
         assert pooled.shape == rows.shape and pooled.dtype == rows.dtype
     assert extractor.extract(blank).image_size == (90, 80)
 
@@ -216,7 +216,7 @@ def test_nothing_is_detected_where_the_mask_is_zero():
         DescriptorExtractor("pixels").detectAndCompute(image, mask[1:])
 
 
-@pytest.mark.parametrize("magnification", [None, (4, 9)])
+@pytest.mark.parametrize("magnification", [None, (4, 6, 9)])
 def test_chunks_do_not_matter(magnification, monkeypatch):
     image = views()[0]
     frames = detect(image, max_frames=50).frames
