@@ -19,7 +19,5 @@ done
 for name in hpatches_images:hseq oxford:oxford; do
   python -m doap_tf.data.prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --max_groups=1000 --output="$groups/${name##*:}65"
 done
-# Photographs of repeated structure, for label mining and the padding of the transformer.
-urban=(--source="$data/photos/urban100" --magnification="$magnification" --max_groups=400 --max_overlap=0.7)
-python -m doap_tf.data.prepare "${urban[@]}" --size=32 --label_mining --output="$groups/urban32"
-python -m doap_tf.data.prepare "${urban[@]}" --size=42 --output="$groups/urban42"
+# Photographs of repeated structure, for label mining.
+python -m doap_tf.data.prepare --source="$data/photos/urban100" --magnification="$magnification" --max_groups=400 --max_overlap=0.7 --label_mining --output="$groups/urban32"
