@@ -206,13 +206,15 @@ def _training_config(steps_per_epoch: int, on_gpu: bool):
 
 def _load_groups(size: int):
     """The datasets to train on, their concatenation, and the groups to validate on."""
-    from doap_tf.data import PatchGroups
+    from doap_tf.data import PatchGroups, mine_labels
 
     if FLAGS.dataset:
         train, validation = _dataset_source().load(size, FLAGS.label_mining)
         parts = [train]
     else:
         parts = [PatchGroups.load(folder) for folder in FLAGS.groups]
+        if FLAGS.label_mining:
+            parts = [mine_labels(part) for part in parts]
         if FLAGS.validation_groups:
             validation = PatchGroups.load(FLAGS.validation_groups)
         else:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cuts the patch groups that the shipped networks and the experiments are trained and scored on.
 # experiments/prepare.sh DATA GROUPS [MAGNIFICATION]
-# DATA holds photos/ (any photographs), webcam/ (a folder a scene of aligned images), notredame/
+# DATA holds photos/ (photographs, among them the folder urban100/), webcam/ (a folder a scene of aligned images), notredame/
 # (UBC PhotoTour's mosaics), hpatches_images/ and oxford/ (image sequences with homographies).
 set -euo pipefail
 data=$1 groups=$2 magnification=${3:-14}

@@ -34,6 +34,25 @@ def finished(tmp_path_factory):
     return folder / "run", output
 
 
+def test_labels_are_mined_in_groups_that_were_prepared(tmp_path):
+    groups = launch.make_groups()
+    groups = dataclasses.replace(
+        groups, sequence=(groups.group % 2).astype(np.int32), sequence_names=("one", "two")
+    ).save(tmp_path / "groups")
+    launch.train(
+        f"--groups={groups.directory}",
+        f"--validation_groups={groups.directory}",
+        f"--train_dir={tmp_path / 'run'}",
+        *launch.TINY,
+        "--steps=1",
+        "--sampler=sequence_pairs",
+        "--label_mining",
+    )
+    record = json.loads((tmp_path / "run" / "train.json").read_text())
+    assert record["config"]["same_sequence"] == "mined"
+    assert list(groups.directory.glob("mined-*.npz"))
+
+
 def test_scores_are_shown(finished):
     _, output = finished
     assert "untrained" in output and "trained (" in output
