@@ -63,7 +63,12 @@ flags.DEFINE_float("magnification", 5.0, "Which the patches were cut at; kept wi
 # Loss
 flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
 flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
-flags.DEFINE_integer("bins", 0, "Histogram bins; 0 for 25, or one a bit with a binary head.")
+flags.DEFINE_string(
+    "distance", "euclidean", "Which a real head is ranked by: euclidean, or its square, squared."
+)
+flags.DEFINE_integer(
+    "bins", 0, "Histogram bins; 0 for 25, 10 of squared distances, or one a bit of a binary head."
+)
 
 # Optimisation
 flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")

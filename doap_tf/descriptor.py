@@ -1,9 +1,12 @@
 """Describing patches of any size from NumPy, whatever runs the network underneath."""
 
+import functools
 import hashlib
+import itertools
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from doap_tf.errors import InputError
@@ -26,8 +29,11 @@ class Backend(Protocol):
     output_dim: int
     magnification: float
 
-    def infer(self, patches: np.ndarray) -> np.ndarray:
-        """Takes float32 [N, S, S, 1], N ≥ 1; gives float32 [N, D], or uint8 [N, bits / 8]."""
+    def infer(self, patches: np.ndarray) -> npt.ArrayLike:
+        """Takes uint8 or float32 [N, S, S, 1], N ≥ 1; gives float32 [N, D] or uint8 [N, bits / 8].
+
+        What it gives may still be on its way from a GPU until it is turned into an array.
+        """
 
     def weights_sha256(self) -> str:
         """Identifies the weights in results."""
@@ -43,16 +49,18 @@ class KerasBackend:
         self.output_dim = network.output_dim
         self.magnification = network.magnification
         size = network.input_size
-        self._graph = tf.function(
-            network.describe_packed if network.head == "binary" else network,
-            input_signature=[tf.TensorSpec([None, size, size, 1], tf.float32)],
+        graph = tf.function(network.describe_packed if network.head == "binary" else network)
+        self._graph_for = functools.cache(
+            lambda kind: graph.get_concrete_function(tf.TensorSpec([None, size, size, 1], kind))
         )
 
-    def infer(self, patches: np.ndarray) -> np.ndarray:
+    def infer(self, patches: np.ndarray) -> npt.ArrayLike:
         """See `Backend.infer`."""
         count = len(patches)
-        padding = [(0, _round_size(count) - count), (0, 0), (0, 0), (0, 0)]
-        return self._graph(np.pad(patches, padding)).numpy()[:count]
+        if missing := _round_size(count) - count:
+            patches = np.pad(patches, [(0, missing), (0, 0), (0, 0), (0, 0)])
+        tensor = tf.convert_to_tensor(patches)
+        return self._graph_for(tensor.dtype)(tensor)[:count]
 
     def weights_sha256(self) -> str:
         """SHA-256 of all weights in their order."""
@@ -143,14 +151,20 @@ class Descriptor:
             (self.dimension // 8, np.uint8) if self.binary else (self.dimension, np.float32)
         )
         descriptors = np.empty([len(patches), width], dtype)
-        for start in range(0, len(patches), batch_size):
-            batch = patches[start : start + batch_size]
-            if batch.shape[1] != self.input_size:
-                batch = resize_patches(batch, self.input_size).numpy()
-            descriptors[start : start + batch_size] = self._backend.infer(
-                batch.astype(np.float32, copy=False)
-            )
+        starts = range(0, len(patches), batch_size)
+        results = (self._infer(patches[start : start + batch_size]) for start in starts)
+        # A result is fetched when the next one is under way, so that a GPU need not wait.
+        pairs = itertools.pairwise(itertools.chain(results, [None]))
+        for start, (result, _) in zip(starts, pairs, strict=True):
+            descriptors[start : start + batch_size] = result
         return descriptors
+
+    def _infer(self, patches: np.ndarray) -> npt.ArrayLike:
+        if patches.shape[1] != self.input_size:
+            patches = resize_patches(patches, self.input_size).numpy()
+        if patches.dtype != np.uint8:
+            patches = patches.astype(np.float32, copy=False)
+        return self._backend.infer(patches)
 
 
 def checked_patches(patches: np.ndarray) -> np.ndarray:

@@ -48,6 +48,7 @@ class LiteRTBackend:
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptor.Backend.infer`; threads take turns."""
+        patches = patches.astype(np.float32, copy=False)
         step = self._fixed_batch or _BATCH
         with self._lock:
             batches = [

@@ -40,7 +40,7 @@ class SavedModelBackend:
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptor.Backend.infer`."""
-        descriptors = self._describe(patches=tf.constant(patches))["descriptors"].numpy()
+        descriptors = self._describe(patches=tf.constant(patches, tf.float32))["descriptors"].numpy()
         return np.packbits(descriptors > 0, axis=1) if self.head == "binary" else descriptors
 
     def weights_sha256(self) -> str:

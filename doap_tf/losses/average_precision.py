@@ -17,7 +17,7 @@ from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
 FORMS = ("tie_aware", "fast")
-_DEFAULT_BINS = 25
+_DEFAULT_BINS = {"euclidean": 25, "squared": 10}
 _CENTRES_AT_ONCE = 26
 
 
@@ -37,14 +37,16 @@ def histogram_average_precision(
     memory, or O(chunk_size·N) with chunks.
 
     Args:
-        queries: Descriptors [Q, D]: rows of unit length for the Euclidean distance, values in
-            [−1, 1] for the Hamming distance.
+        queries: Descriptors [Q, D]: rows of unit length for the Euclidean distance and its
+            square, values in [−1, 1] for the Hamming distance.
         database: Descriptors of the list [N, D].
         relations: [Q, N] of 1 (positive), 0 (ignored) and −1 (distractor); or a function that
             gives the rows [C, N] of that matrix for int32 query numbers [C], so that the whole
             matrix need not exist.
-        distance: `"euclidean"` over [0, 2] or `"hamming"` over [0, D].
-        bins: Number b of bins; by default 25 for Euclidean distances and D for Hamming ones.
+        distance: `"euclidean"` over [0, 2], its square, `"squared"`, over [0, 4], or `"hamming"`
+            over [0, D].
+        bins: Number b of bins; by default 25 for Euclidean distances, 10 for their squares and D
+            for Hamming distances.
         form: `"tie_aware"`, or `"fast"`, the form of FastAP.
         chunk_size: How many queries are processed at a time; by default all.
 
@@ -68,7 +70,7 @@ def histogram_average_precision(
     problem = _Problem(
         relations if callable(relations) else _rows_of(relations, queries, database),
         Distance(distance, dimension),
-        bins or (_DEFAULT_BINS if distance == "euclidean" else dimension),
+        bins or _DEFAULT_BINS.get(distance, dimension),
         form,
         chunk_size,
     )
@@ -80,8 +82,9 @@ class AveragePrecisionLoss(ListLoss):
     """One minus the mean Average Precision of all patches of a batch that have a match in it.
 
     Args:
-        distance: `"euclidean"` for unit vectors or `"hamming"` for a (relaxed) binary head.
-        bins: Number of histogram bins; by default 25, or one for each bit.
+        distance: `"euclidean"`, or its square, `"squared"`, for unit vectors, or `"hamming"` for a
+            (relaxed) binary head.
+        bins: Number of histogram bins; by default 25, 10 of squares, or one for each bit.
         form: `"tie_aware"` or `"fast"`.
         chunk_size: How many queries are processed at a time, to save memory; by default all.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-DISTANCES = ("euclidean", "hamming")
+DISTANCES = ("euclidean", "squared", "hamming")
 
 # Identical patches occur in real data, and the root has an infinite slope at zero. In float32 an
 # inner product near 1 cannot tell distances below 3e-4 apart, so little is lost.
@@ -24,18 +24,20 @@ class Distance:
 
     @property
     def largest(self) -> float:
-        """The largest distance there is: 2, or the number of bits."""
-        return 2.0 if self.name == "euclidean" else float(self.dimension)
+        """The largest distance there is: 2, its square, or the number of bits."""
+        return {"euclidean": 2.0, "squared": 4.0, "hamming": float(self.dimension)}[self.name]
 
     def of(self, products: tf.Tensor) -> tf.Tensor:
-        """D: √(2 − 2s) of unit vectors, or (bits − s) / 2 of vectors of −1 and 1."""
+        """D: √(2 − 2s) or 2 − 2s of unit vectors, or (bits − s) / 2 of vectors of −1 and 1."""
 
         @tf.custom_gradient
         def measured(products: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-            if self.name == "euclidean":
-                distances = tf.sqrt(tf.clip_by_value(2.0 - 2.0 * products, 0.0, 4.0))
-            else:
+            if self.name == "hamming":
                 distances = tf.clip_by_value((self.dimension - products) / 2.0, 0.0, self.largest)
+            else:
+                distances = tf.clip_by_value(2.0 - 2.0 * products, 0.0, 4.0)
+            if self.name == "euclidean":
+                distances = tf.sqrt(distances)
             return distances, lambda upstream: upstream * self.slope(distances)
 
         return measured(products)
@@ -44,7 +46,7 @@ class Distance:
         """dD/ds at the given distances, finite at zero."""
         if self.name == "euclidean":
             return -1.0 / tf.maximum(distances, _SMALLEST)
-        return tf.constant(-0.5, distances.dtype)
+        return tf.constant(-2.0 if self.name == "squared" else -0.5, distances.dtype)
 
 
 def check_distance(name: str) -> None:

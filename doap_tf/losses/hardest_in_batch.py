@@ -15,11 +15,12 @@ class HardestInBatchLoss(ListLoss):
     """max(0, margin + D(q, p) − min(nearest distractor of q, of p)), mean over positives p of q.
 
     With two patches of each group in a batch this is HardNet's loss; larger groups average over
-    their pairs. Hamming distances are scaled to [0, 2], so that the margin means the same.
+    their pairs. Other distances are scaled to [0, 2], so that the margin means the same.
 
     Args:
         margin: By how much the nearest distractor must be farther away than a positive.
-        distance: `"euclidean"` for unit vectors or `"hamming"` for a (relaxed) binary head.
+        distance: `"euclidean"`, or its square, `"squared"`, for unit vectors, or `"hamming"` for a
+            (relaxed) binary head.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a (symmetric) matrix of relations instead of labels.
 

@@ -19,7 +19,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
     replicas' values equals the loss of one device on the joined batch.
 
     Args:
-        distance: `"euclidean"` or `"hamming"`.
+        distance: `"euclidean"`, `"squared"` or `"hamming"`.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a matrix of relations [M, M] instead of labels.
 

@@ -8,6 +8,7 @@ from doap_tf.training.schedule import SCHEDULES
 LOSSES = ("average_precision", "hardest_in_batch")
 SAME_SEQUENCE = ("ignored", "distractors", "mined")
 PRECISIONS = ("float32", "mixed_bfloat16")
+REAL_DISTANCES = ("euclidean", "squared")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,9 @@ class TrainingConfig:
             `"distractors"`, or `"mined"`: distractors where label mining found them far apart.
         loss: `"average_precision"` or `"hardest_in_batch"`.
         form: Form of Average Precision.
-        bins: Histogram bins; 0 for the default of the head.
+        distance: By which a real head's descriptors are ranked, `"euclidean"` or `"squared"`: the
+            order is the same, but not what falls into a bin. Bits have the Hamming distance.
+        bins: Histogram bins; 0 for the default of the distance.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.
         width: Multiplier of the network's filters.
@@ -62,6 +65,7 @@ class TrainingConfig:
     same_sequence: str = "ignored"
     loss: str = "average_precision"
     form: str = "tie_aware"
+    distance: str = "euclidean"
     bins: int = 0
     head: str = "real"
     dimension: int = 128
@@ -97,6 +101,7 @@ class TrainingConfig:
             ("schedule", SCHEDULES),
             ("same_sequence", SAME_SEQUENCE),
             ("loss", LOSSES),
+            ("distance", REAL_DISTANCES),
             ("precision", PRECISIONS),
         ):
             if getattr(self, name) not in allowed:

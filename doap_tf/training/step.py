@@ -168,7 +168,7 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:
     """The loss of a run."""
-    distance = "hamming" if config.head == "binary" else "euclidean"
+    distance = "hamming" if config.head == "binary" else config.distance
     if config.loss == "hardest_in_batch":
         return HardestInBatchLoss(distance=distance, far_apart=far_apart)
     return AveragePrecisionLoss(

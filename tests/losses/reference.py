@@ -7,12 +7,14 @@ def distances(queries, database, distance):
     products = queries.astype(np.float64) @ database.astype(np.float64).T
     if distance == "euclidean":
         return np.sqrt(np.clip(2 - 2 * products, 0, 4))
+    if distance == "squared":
+        return 2 - 2 * products
     return (queries.shape[1] - products) / 2
 
 
 def average_precision(queries, database, relations, distance, bins, form):
     """AP [Q] by loops over queries, bins and patches, from the definition in docs/method.md."""
-    largest = 2.0 if distance == "euclidean" else queries.shape[1]
+    largest = {"euclidean": 2.0, "squared": 4.0, "hamming": queries.shape[1]}[distance]
     width = largest / bins
     result = []
     for row, related in zip(distances(queries, database, distance), relations, strict=True):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from doap_tf.losses import FORMS, AveragePrecisionLoss, histogram_average_precision
+from doap_tf.losses.distances import DISTANCES
 from tests.losses import reference
 
 
@@ -31,7 +32,7 @@ def value_and_gradients(queries, database, relations, jit=False, **options):
     return [output.numpy() for output in run(queries, database)]
 
 
-@pytest.mark.parametrize("distance", ["euclidean", "hamming"])
+@pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=15, deadline=None)
 @given(
@@ -88,7 +89,7 @@ def test_tie_aware_is_close_to_exact_with_many_bins():
         assert abs(float(got[0]) - average_precision_score(relevant, -distances)) < 0.01
 
 
-@pytest.mark.parametrize("distance", ["euclidean", "hamming"])
+@pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("chunk_size", [None, 3])
 def test_gradient_equals_finite_differences(form, distance, chunk_size):
@@ -121,6 +122,8 @@ def dense_average_precision(queries, database, relations, distance, bins, form):
     products = tf.matmul(queries, database, transpose_b=True)
     if distance == "euclidean":
         values, largest = tf.sqrt(2 - 2 * products), 2.0
+    elif distance == "squared":
+        values, largest = 2 - 2 * products, 4.0
     else:
         values, largest = (queries.shape[1] - products) / 2, float(queries.shape[1])
     width = largest / bins
@@ -140,7 +143,7 @@ def dense_average_precision(queries, database, relations, distance, bins, form):
     return tf.reduce_sum(found * ratio, axis=1) / counts
 
 
-@pytest.mark.parametrize("distance", ["euclidean", "hamming"])
+@pytest.mark.parametrize("distance", DISTANCES)
 @pytest.mark.parametrize("form", FORMS)
 def test_gradient_equals_automatic_differentiation(form, distance):
     generator = np.random.default_rng(3)
@@ -274,7 +277,7 @@ def test_labels_of_another_length_are_refused():
         ({"form": "slow"}, "form must be one of tie_aware, fast, not 'slow'"),
         ({"bins": 1}, "bins must be an integer of at least 2, not 1"),
         ({"bins": 2.5}, "bins must be an integer of at least 2, not 2.5"),
-        ({"distance": "cosine"}, "distance must be one of euclidean, hamming, not 'cosine'"),
+        ({"distance": "cosine"}, "distance must be one of euclidean, squared, hamming, not 'cosine'"),
         ({"chunk_size": 0}, "chunk_size must be a positive integer, not 0"),
     ],
 )
