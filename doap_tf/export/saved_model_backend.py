@@ -40,7 +40,8 @@ class SavedModelBackend:
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptor.Backend.infer`."""
-        descriptors = self._describe(patches=tf.constant(patches, tf.float32))["descriptors"].numpy()
+        tensor = tf.constant(patches, tf.float32)
+        descriptors = self._describe(patches=tensor)["descriptors"].numpy()
         return np.packbits(descriptors > 0, axis=1) if self.head == "binary" else descriptors
 
     def weights_sha256(self) -> str:
