@@ -67,7 +67,7 @@ flags.DEFINE_string(
     "distance", "euclidean", "Which a real head is ranked by: euclidean, or its square, squared."
 )
 flags.DEFINE_integer(
-    "bins", 0, "Histogram bins; 0 for 25, 10 of squared distances, or one a bit of a binary head."
+    "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one a bit of a binary head."
 )
 
 # Optimisation

@@ -17,7 +17,7 @@ from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 
 FORMS = ("tie_aware", "fast")
-_DEFAULT_BINS = {"euclidean": 25, "squared": 10}
+_DEFAULT_BINS = {"euclidean": 25, "squared": 6}
 _CENTRES_AT_ONCE = 26
 
 
@@ -45,7 +45,7 @@ def histogram_average_precision(
             matrix need not exist.
         distance: `"euclidean"` over [0, 2], its square, `"squared"`, over [0, 4], or `"hamming"`
             over [0, D].
-        bins: Number b of bins; by default 25 for Euclidean distances, 10 for their squares and D
+        bins: Number b of bins; by default 25 for Euclidean distances, 6 for their squares and D
             for Hamming distances.
         form: `"tie_aware"`, or `"fast"`, the form of FastAP.
         chunk_size: How many queries are processed at a time; by default all.
@@ -84,7 +84,7 @@ class AveragePrecisionLoss(ListLoss):
     Args:
         distance: `"euclidean"`, or its square, `"squared"`, for unit vectors, or `"hamming"` for a
             (relaxed) binary head.
-        bins: Number of histogram bins; by default 25, 10 of squares, or one for each bit.
+        bins: Number of histogram bins; by default 25, 6 of squares, or one for each bit.
         form: `"tie_aware"` or `"fast"`.
         chunk_size: How many queries are processed at a time, to save memory; by default all.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
