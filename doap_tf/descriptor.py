@@ -154,7 +154,7 @@ class Descriptor:
         starts = range(0, len(patches), batch_size)
         results = (self._infer(patches[start : start + batch_size]) for start in starts)
         # A result is fetched when the next one is under way, so that a GPU need not wait.
-        pairs = itertools.pairwise(itertools.chain(results, [None]))
+        pairs = itertools.pairwise(itertools.chain(results, [()]))
         for start, (result, _) in zip(starts, pairs, strict=True):
             descriptors[start : start + batch_size] = result
         return descriptors
