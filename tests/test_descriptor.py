@@ -52,7 +52,8 @@ def test_patches_of_the_networks_size_go_in_untouched(descriptor):
     wanted = descriptor.network(patches).numpy()
     if descriptor.binary:
         wanted = np.packbits(wanted > 0, axis=1)
-    np.testing.assert_allclose(descriptor.describe(patches), wanted, atol=1e-5)
+    for same in (patches, patches.astype(np.float32), patches.astype(np.int16)):
+        np.testing.assert_allclose(descriptor.describe(same, batch_size=3), wanted, atol=1e-5)
 
 
 def test_few_batch_sizes_reach_the_network(descriptor, monkeypatch):
@@ -63,7 +64,7 @@ def test_few_batch_sizes_reach_the_network(descriptor, monkeypatch):
         sizes.add(len(patches))
         return tf.zeros([len(patches), 3 if descriptor.binary else 16])
 
-    monkeypatch.setattr(descriptor._backend, "_graph", graph)
+    monkeypatch.setattr(descriptor._backend, "_graph_for", lambda kind: graph)
     side = descriptor.input_size
     for count in range(1, 1025):
         assert len(descriptor.describe(np.broadcast_to(np.uint8(7), [count, side, side]))) == count
