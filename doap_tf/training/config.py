@@ -108,6 +108,11 @@ class TrainingConfig:
                 raise InputError(
                     f"--{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
                 )
+        if self.head == "binary" and self.distance != "euclidean":
+            raise InputError(
+                f"--distance={self.distance} is for floats: bits are ranked by the Hamming "
+                "distance; leave it out with --head=binary."
+            )
 
 
 OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})

@@ -38,9 +38,10 @@ def average_precision(queries, database, relations, distance, bins, form):
     return np.array(result)
 
 
-def hardest_in_batch(descriptors, relations, margin=1.0):
+def hardest_in_batch(descriptors, relations, distance="euclidean", margin=1.0):
     """Mean hinge over the positives of each row [M]; 0 for rows without positives."""
-    table = distances(descriptors, descriptors, "euclidean")
+    table = distances(descriptors, descriptors, distance)
+    table *= {"euclidean": 1.0, "squared": 0.5, "hamming": 2 / descriptors.shape[1]}[distance]
     result = []
     for q, related in enumerate(relations):
         hinges = []

@@ -7,14 +7,15 @@ from doap_tf.losses.distances import DISTANCES
 from tests.losses import reference
 
 
-def test_equals_brute_force():
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_equals_brute_force(distance):
     generator = np.random.default_rng(0)
     for groups in ([0, 0, 1, 1, 2, 2], [0, 0, 0, 1, 2, 2, 3], [0, 0, 0], [0, 1, 2]):
         rows = reference.unit_rows(generator, len(groups), 5)
         matrix = relations(np.array(groups)).numpy()
-        wanted = reference.hardest_in_batch(rows, matrix)
+        wanted = reference.hardest_in_batch(rows, matrix, distance)
         with_match = (matrix == 1).any(axis=1)
-        got = HardestInBatchLoss()(groups, rows)
+        got = HardestInBatchLoss(distance=distance)(groups, rows)
         np.testing.assert_allclose(
             got, wanted[with_match].mean() if with_match.any() else 0, atol=1e-5
         )

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.errors import InputError
-from doap_tf.training.config import TrainingConfig
-from doap_tf.training.step import TrainingStep
+from doap_tf.training.config import LOSSES, TrainingConfig
+from doap_tf.training.step import TrainingStep, make_loss
 from doap_tf.training.strategy import make_strategy
 from tests.training.launch import make_groups
 
@@ -60,7 +60,14 @@ def test_clipping_bounds_the_whole_gradient():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"loss": "hardest_in_batch"}, {"head": "binary"}, {"form": "fast", "bins": 10}]
+    "options",
+    [
+        {},
+        {"loss": "hardest_in_batch"},
+        {"head": "binary"},
+        {"form": "fast", "bins": 10},
+        {"distance": "squared"},
+    ],
 )
 def test_losses_fall(options):
     step = TrainingStep(dataclasses.replace(CONFIG, **options), tf.distribute.get_strategy())
@@ -68,6 +75,14 @@ def test_losses_fall(options):
     patches, labels = groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24))
     losses = [float(step(patches, labels, 0.05, number)) for number in range(12)]
     assert losses[-1] < 0.7 * losses[0]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_distance_reaches_the_loss(loss):
+    config = dataclasses.replace(CONFIG, loss=loss)
+    assert make_loss(config).distance == "euclidean"
+    assert make_loss(dataclasses.replace(config, distance="squared")).distance == "squared"
+    assert make_loss(dataclasses.replace(config, head="binary")).distance == "hamming"
 
 
 def test_momentum_carries_on():
