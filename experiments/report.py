@@ -89,14 +89,20 @@ def draw(variants: dict[str, Runs], path: pathlib.Path) -> None:
 
     names = [name.rpartition("-") for name in variants]
     lengths = all(length.isdigit() for _, _, length in names)
-    width = 6.0 if lengths else 1.2 + 1.1 * len(variants)
+    width = 7.5 if lengths else 1.2 + 1.1 * len(variants)
     figure, axis = pyplot.subplots(figsize=(width, 3.2), layout="constrained")
     (_draw_lines if lengths else _draw_columns)(axis, variants)
     axis.set_ylabel("matching mAP")
     axis.grid(axis="y", alpha=0.3)
     handles, labels = axis.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axis.legend(unique.values(), unique.keys(), fontsize="small")
+    axis.legend(
+        unique.values(),
+        unique.keys(),
+        fontsize="small",
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+    )
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
 
