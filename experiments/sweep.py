@@ -134,7 +134,12 @@ class Variant:
             for number in range(config.steps):
                 batch = next(batches)
                 now = schedule.learning_rate(
-                    config.schedule, base, number, config.steps, config.decay_steps
+                    config.schedule,
+                    base,
+                    number,
+                    config.steps,
+                    config.decay_steps,
+                    config.warmup,
                 )
                 losses.append(self._step(batch.patches, batch.labels, now, number))
             last = float(np.mean([float(loss) for loss in losses[-200:]]))

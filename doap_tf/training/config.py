@@ -21,6 +21,8 @@ class TrainingConfig:
         seed: Of weights, batches, dropout and augmentation.
         learning_rate: At 1,024 patches; scaled linearly with the batch size.
         schedule: How the rate falls, see `schedule.learning_rate`.
+        warmup: Share of the run over which the rate rises to what the schedule says. Long lists
+            ranked by squared distances want it.
         decay_steps: After how many steps `"step"` divides the rate by ten.
         momentum: Of SGD.
         weight_decay: Added to the gradient of kernels, times the kernel.
@@ -57,6 +59,7 @@ class TrainingConfig:
     seed: int = 0
     learning_rate: float = 0.1
     schedule: str = "linear"
+    warmup: float = 0.0
     decay_steps: int = 0
     momentum: float = 0.9
     weight_decay: float = 1e-4
@@ -95,6 +98,8 @@ class TrainingConfig:
             raise InputError(f"--learning_rate must be above 0, not {self.learning_rate}.")
         if not 0 <= self.momentum < 1:
             raise InputError(f"--momentum must be in [0, 1), not {self.momentum}.")
+        if not 0 <= self.warmup < 1:
+            raise InputError(f"--warmup must be in [0, 1), not {self.warmup}.")
         if self.schedule == "step" and self.decay_steps < 1:
             raise InputError("--schedule=step wants --decay_epochs or --decay_steps above 0.")
         for name, allowed in (

@@ -1,21 +1,26 @@
-"""How the learning rate falls during training."""
+"""How the learning rate rises and falls during training."""
 
 import math
 
 SCHEDULES = ("linear", "step", "cosine")
 
 
-def learning_rate(schedule: str, base: float, step: int, steps: int, decay_steps: int) -> float:
+def learning_rate(
+    schedule: str, base: float, step: int, steps: int, decay_steps: int, warmup: float = 0.0
+) -> float:
     """The rate at a step, counted from 0.
 
     Args:
         schedule: `"linear"` to zero over all steps, `"step"` divides by ten after every
             `decay_steps`, `"cosine"` to zero over all steps.
-        base: The rate at the start.
+        base: The rate that the schedule starts with.
         step: Which step.
         steps: Number of steps of the run.
         decay_steps: For `"step"`.
+        warmup: Share of the run over which a factor of the rate rises linearly to 1.
     """
+    if step + 1 < warmup * steps:
+        base *= (step + 1) / (warmup * steps)
     if schedule == "linear":
         return base * (1 - step / steps)
     if schedule == "step":

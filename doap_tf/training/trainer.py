@@ -173,7 +173,9 @@ class Trainer:
         """The learning rate of a step."""
         config = self._config
         base = config.learning_rate * config.batch_size / 1024
-        return schedule.learning_rate(config.schedule, base, step, config.steps, config.decay_steps)
+        return schedule.learning_rate(
+            config.schedule, base, step, config.steps, config.decay_steps, config.warmup
+        )
 
     def _restore(self) -> int:
         """Goes back to the newest checkpoint; gives the number of steps done."""
