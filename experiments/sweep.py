@@ -109,13 +109,12 @@ class Variant:
 
     def run(self, rate: float, seed: int) -> dict[str, Any]:
         """Trains once; gives what the file of results holds of it."""
-        from doap_tf.training import schedule
         from doap_tf.training.batches import Batches
         from doap_tf.training.sampling import make_sampler
 
         if not self._prepared:
             self._prepare()
-        config = self._config
+        config = dataclasses.replace(self._config, learning_rate=rate)
         self._step.restart(seed)
         sampler = make_sampler(
             self._sampling["sampler"],
@@ -126,22 +125,15 @@ class Variant:
             self._sampling["views"],
         )
         losses = []
-        base = rate * config.batch_size / 1024
         start = time.perf_counter()
         with Batches(
             self._groups, sampler, with_sequences=config.same_sequence != "distractors"
         ) as batches:
             for number in range(config.steps):
                 batch = next(batches)
-                now = schedule.learning_rate(
-                    config.schedule,
-                    base,
-                    number,
-                    config.steps,
-                    config.decay_steps,
-                    config.warmup,
+                losses.append(
+                    self._step(batch.patches, batch.labels, config.rate_at(number), number)
                 )
-                losses.append(self._step(batch.patches, batch.labels, now, number))
             last = float(np.mean([float(loss) for loss in losses[-200:]]))
         seconds = time.perf_counter() - start
         for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):

@@ -3,7 +3,7 @@
 import dataclasses
 
 from doap_tf.errors import InputError
-from doap_tf.training.schedule import SCHEDULES
+from doap_tf.training.schedule import SCHEDULES, learning_rate
 
 LOSSES = ("average_precision", "hardest_in_batch")
 SAME_SEQUENCE = ("ignored", "distractors", "mined")
@@ -118,6 +118,11 @@ class TrainingConfig:
                 f"--distance={self.distance} is for floats: bits are ranked by the Hamming "
                 "distance; leave it out with --head=binary."
             )
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        base = self.learning_rate * self.batch_size / 1024
+        return learning_rate(self.schedule, base, step, self.steps, self.decay_steps, self.warmup)
 
 
 OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})

@@ -19,7 +19,7 @@ from doap_tf.data import MixtureSampler, PatchGroups, Sampler
 from doap_tf.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.training import pictures, record, schedule
+from doap_tf.training import pictures, record
 from doap_tf.training.batches import Batch, Batches
 from doap_tf.training.checkpoints import Checkpoints
 from doap_tf.training.config import TrainingConfig, difference
@@ -131,7 +131,7 @@ class Trainer:
         with bar, batches, _signals() as stop:
             for step in range(start, config.steps):
                 batch = next(batches)
-                rate = self.rate(step)
+                rate = self._config.rate_at(step)
                 loss = self._step(batch.patches, batch.labels, rate, step)
                 pending.append(_Pending(step, rate, batch.rows, loss))
                 bar.update()
@@ -168,14 +168,6 @@ class Trainer:
             raise InputError(
                 f"--train_dir {self._directory} cannot be written: {error.strerror}."
             ) from error
-
-    def rate(self, step: int) -> float:
-        """The learning rate of a step."""
-        config = self._config
-        base = config.learning_rate * config.batch_size / 1024
-        return schedule.learning_rate(
-            config.schedule, base, step, config.steps, config.decay_steps, config.warmup
-        )
 
     def _restore(self) -> int:
         """Goes back to the newest checkpoint; gives the number of steps done."""
