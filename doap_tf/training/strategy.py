@@ -55,8 +55,8 @@ def precision(policy: str) -> Iterator[None]:
     """Sets the policy for networks that are made inside."""
     before = tf.keras.config.dtype_policy()
     tf.keras.config.set_dtype_policy(policy)
-    # What is in float32 is so for its precision: distances near zero, coordinates.
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    # Who asks for float32 gets it; beside bfloat16 the products of the loss may be rounded.
+    tf.config.experimental.enable_tensor_float_32_execution(policy != "float32")
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from doap_tf.errors import InputError
 from doap_tf.training.config import LOSSES, TrainingConfig
 from doap_tf.training.step import TrainingStep, make_loss
-from doap_tf.training.strategy import make_strategy
+from doap_tf.training.strategy import make_strategy, precision
 from tests.training.launch import make_groups
 
 CONFIG = TrainingConfig(batch_size=24, width=0.125, dimension=16, dropout=0.0)
@@ -134,3 +134,12 @@ def test_several_workers_want_a_cluster(text, monkeypatch):
 def test_unknown_strategy_is_refused():
     with pytest.raises(InputError, match="--strategy must be one of auto, none, mirrored"):
         make_strategy("tpu")
+
+
+@pytest.mark.parametrize("policy, rounded", [("float32", False), ("mixed_bfloat16", True)])
+def test_float32_is_not_rounded_to_tf32(policy, rounded):
+    before = tf.keras.config.dtype_policy()
+    with precision(policy):
+        assert tf.config.experimental.tensor_float_32_execution_enabled() == rounded
+        assert tf.keras.config.dtype_policy().name == policy
+    assert tf.keras.config.dtype_policy() == before

@@ -1,0 +1,58 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from doap_tf.networks.convolution import ConvolutionBlock
+
+keras = tf.keras
+
+
+@pytest.fixture
+def activations():
+    scale = np.array([1e-3, 1.0, 30.0])
+    offset = np.array([0.0, -3.0, 100.0])
+    noise = np.random.default_rng(0).normal(size=[64, 8, 8, 3])
+    return (noise * scale + offset).astype(np.float32)
+
+
+def normalization():
+    return ConvolutionBlock(3).normalization
+
+
+def test_batches_are_normalized_with_their_own_statistics(activations):
+    values = activations.astype(np.float64)
+    mean, variance = values.mean((0, 1, 2)), values.var((0, 1, 2))
+    layer = normalization()
+    normalized = layer(activations, training=True)
+    np.testing.assert_allclose(normalized, (values - mean) / np.sqrt(variance + 1e-5), atol=1e-4)
+    np.testing.assert_allclose(layer.moving_mean, 0.1 * mean, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(layer.moving_variance, 0.9 + 0.1 * variance, rtol=1e-4)
+
+
+def test_gradients_are_those_of_keras_two_passes(activations):
+    peer = keras.layers.BatchNormalization(epsilon=1e-5, center=False, scale=False)
+    weights = np.random.default_rng(1).normal(size=activations.shape).astype(np.float32)
+
+    def gradient(layer):
+        inputs = tf.constant(activations)
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(layer(inputs, training=True) * weights)
+        return tape.gradient(loss, inputs)
+
+    expected = gradient(peer)
+    largest = np.abs(expected).max((0, 1, 2))
+    np.testing.assert_allclose(gradient(normalization()) / largest, expected / largest, atol=1e-4)
+
+
+def test_statistics_take_one_pass(activations, monkeypatch):
+    def two_passes(*args, **kwargs):
+        raise AssertionError("Keras does not ask our layer for the moments any more.")
+
+    monkeypatch.setattr(tf.nn, "moments", two_passes)
+    normalization()(activations, training=True)
+
+
+def test_a_constant_channel_stays_finite():
+    constant = np.full([4, 4, 4, 3], 1000.1, np.float32)
+    assert np.isfinite(normalization()(constant, training=True)).all()
