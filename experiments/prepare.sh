@@ -5,11 +5,13 @@
 # (UBC PhotoTour's mosaics), hpatches_images/ and oxford/ (image sequences with homographies).
 set -euo pipefail
 data=$1 groups=$2 magnification=${3:-14}
+half=$(python -c "print($magnification / 2)")
 for size in 32 42; do
   prepare() {
     python -m doap_tf.data.prepare --size="$size" --magnification="$magnification" "$@"
   }
   prepare --source="$data/photos" --max_groups=400 --max_overlap=0.7 --output="$groups/photos$size"
+  prepare --magnification="$half" --source="$data/photos" --max_groups=200 --max_overlap=0.7 --seed=6 --output="$groups/photos$size-half"
   prepare --source="$data/webcam" --kind=aligned --max_groups=4000 --max_overlap=0.7 --output="$groups/webcam$size"
   prepare --source="$data/notredame" --kind=mosaics --output="$groups/notredame$size"
   prepare --source="$data/hpatches_images" --kind=sequences --max_groups=1000 --output="$groups/hseq$size"
