@@ -70,12 +70,32 @@ def test_real_descriptors_agree_with_the_network(measure, name, precision, cosin
 
 
 @pytest.mark.parametrize(
-    ("precision", "bits"), [("float32", 0.9999), ("float16", 0.999), ("int8", 0.97)]
+    ("precision", "bits", "within"),
+    # The toy's bits were not trained: a hundredth of them moves its mAP by points, up or down.
+    [("float32", 0.9999, 1.0), ("float16", 0.999, 1.0), ("int8", 0.97, 5.0)],
 )
-def test_binary_descriptors_agree_with_the_network(measure, precision, bits):
+def test_binary_descriptors_agree_with_the_network(measure, precision, bits, within):
     agreed, points = measure("binary_st", precision)
     assert agreed["bits_equal"] >= bits
-    assert abs(points) <= 1.0
+    assert abs(points) <= within
+
+
+def test_a_shipped_network_matches_in_int8_as_in_keras(groups, tmp_path):
+    shipped = doap_tf.from_pretrained("doap-mobile-256b")
+    (path,) = export_tflite(
+        shipped.network, tmp_path, "mobile", ["int8"], [None], groups.patches[-64:]
+    )
+    rows, small = (
+        descriptor.describe(groups.patches[:-64])
+        for descriptor in (shipped, doap_tf.from_pretrained(path))
+    )
+    assert agreement(rows, small)["bits_equal"] >= 0.96
+    expected, found = (
+        matching_average_precision(values[::2], values[1::2], shipped.norm)
+        for values in (rows, small)
+    )
+    assert expected > 0.9
+    assert abs(found - expected) <= 0.01
 
 
 def test_a_fixed_batch_size_changes_nothing(files, groups):
