@@ -41,8 +41,8 @@ def main(argv: Sequence[str]) -> None:
 
     groups = PatchGroups.load(FLAGS.groups)
     network = doap_tf.from_pretrained(FLAGS.model).network
-    if network.transformer is None:
-        raise InputError(f"--model={FLAGS.model} has no spatial transformer.")
+    if network is None or network.transformer is None:
+        raise InputError(f"--model={FLAGS.model} is no Keras network with a spatial transformer.")
     if groups.size != network.input_size:
         raise InputError(
             f"--groups={FLAGS.groups} has patches of {groups.size} pixels, --model={FLAGS.model} "

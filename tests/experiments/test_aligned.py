@@ -41,4 +41,5 @@ def test_rows_are_patches_as_cut_and_aligned(folder):
 def test_a_network_without_a_transformer_is_refused(folder):
     done = draw(folder, "--model=doap-mobile-256b")
     assert done.returncode == 2
-    assert done.stderr.endswith("error: --model=doap-mobile-256b has no spatial transformer.\n")
+    expected = "error: --model=doap-mobile-256b is no Keras network with a spatial transformer.\n"
+    assert done.stderr.endswith(expected)
