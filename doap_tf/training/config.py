@@ -21,8 +21,8 @@ class TrainingConfig:
         seed: Of weights, batches, dropout and augmentation.
         learning_rate: At 1,024 patches; scaled linearly with the batch size.
         schedule: How the rate falls, see `schedule.learning_rate`.
-        warmup: Share of the run over which the rate rises to what the schedule says. It helped
-            long lists ranked by squared distances (docs/results.md).
+        warmup: Share of the run over which the rate rises to what the schedule says. It takes
+            most of the harm from a rate that is too high (docs/results.md).
         decay_steps: After how many steps `"step"` divides the rate by ten.
         momentum: Of SGD.
         weight_decay: Added to the gradient of kernels, times the kernel.
