@@ -46,6 +46,11 @@ flags.DEFINE_string(
 # Batches
 flags.DEFINE_integer("batch_size", 1024, "Patches in a list, over all replicas.")
 flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs or rome.")
+flags.DEFINE_float(
+    "sequence_share",
+    None,
+    "With --sampler=same_sequence: share of a list from four images, or 0.5.",
+)
 flags.DEFINE_integer("views", 0, "At most so many patches of a group in a batch; 0 for all.")
 flags.DEFINE_boolean("turn", False, "Flip and turn groups by quarters at random.")
 flags.DEFINE_float("affine_jitter", 0.0, "Strength of random affine maps of each patch.")
@@ -130,6 +135,7 @@ def main(argv: Sequence[str]) -> None:
         FLAGS.batch_size,
         FLAGS.seed,
         FLAGS.views or None,
+        FLAGS.sequence_share,
     )
     config = _training_config(sampler.steps_per_epoch, on_gpu)
     validation = Validation(validation_groups, FLAGS.seed)

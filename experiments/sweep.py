@@ -123,6 +123,7 @@ class Variant:
             config.batch_size,
             seed,
             self._sampling["views"],
+            self._sampling["sequence_share"],
         )
         losses = []
         start = time.perf_counter()
@@ -171,6 +172,7 @@ class Variant:
 
         settings = dict(self._settings)
         self._sampling = {key: settings.pop(key) for key in ("sampler", "weights", "views")}
+        self._sampling["sequence_share"] = settings.pop("sequence_share", None)
         folders = {
             key: [self._folder / name for name in settings.pop(key)]
             for key in ("groups", "validation", "test")

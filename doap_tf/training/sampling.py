@@ -30,6 +30,7 @@ def make_sampler(
     batch_size: int,
     seed: int,
     views: int | None,
+    sequence_share: float | None = None,
 ) -> Sampler | MixtureSampler:
     """Gives a sampler over one dataset, or over the concatenation of several.
 
@@ -41,16 +42,24 @@ def make_sampler(
         batch_size: M.
         seed: Of the order of batches.
         views: At most so many patches of a group; None for all.
+        sequence_share: `share` of a `SameSequenceSampler`; None for its default.
     """
     if name not in _SAMPLERS:
         raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {name!r}.")
+    options: dict[str, float] = {}
+    if sequence_share is not None:
+        if name != "same_sequence":
+            raise InputError(f"--sequence_share wants --sampler=same_sequence, not {name}.")
+        options["share"] = sequence_share
     weights = list(weights) or [1.0] * len(parts)
     if len(weights) != len(parts):
         raise InputError(f"{len(parts)} datasets want as many weights, not {len(weights)}.")
     if len(parts) == 1:
-        return _SAMPLERS[name](parts[0], batch_size, seed, views)
+        return _SAMPLERS[name](parts[0], batch_size, seed, views, **options)
     samplers = []
-    for part, share in zip(parts, batch_shares(batch_size, weights), strict=True):
-        kind = _SAMPLERS[name] if part.groups_by_sequence else GroupSampler
-        samplers.append(kind(part, share, seed, views))
+    for part, size in zip(parts, batch_shares(batch_size, weights), strict=True):
+        if part.groups_by_sequence:
+            samplers.append(_SAMPLERS[name](part, size, seed, views, **options))
+        else:
+            samplers.append(GroupSampler(part, size, seed, views))
     return MixtureSampler(samplers)

@@ -37,13 +37,13 @@ def runs(folder):
 @pytest.fixture
 def folder(tmp_path):
     rng = np.random.default_rng(0)
-    places = rng.integers(0, 256, [12, 1, 32, 32])
-    views = np.clip(places + rng.normal(0, 40, [12, 16, 32, 32]), 0, 255).astype(np.uint8)
+    places = rng.integers(0, 256, [16, 1, 32, 32])
+    views = np.clip(places + rng.normal(0, 40, [16, 16, 32, 32]), 0, 255).astype(np.uint8)
     PatchGroups.from_arrays(
         views.reshape(-1, 32, 32),
-        group=np.repeat(np.arange(12), 16),
-        sequence=np.repeat([0, 1], 6 * 16),
-        sequence_names=["one", "two"],
+        group=np.repeat(np.arange(16), 16),
+        sequence=np.repeat([0, 1, 2, 3], 4 * 16),
+        sequence_names=["one", "two", "three", "four"],
     ).save(tmp_path / "places")
     common = {
         "groups": ["places"],
@@ -64,7 +64,12 @@ def folder(tmp_path):
         "common": common,
         "variants": {
             "ap": {},
-            "hardest": {"loss": "hardest_in_batch", "learning_rates": [0.5]},
+            "hardest": {
+                "loss": "hardest_in_batch",
+                "sampler": "same_sequence",
+                "sequence_share": 1.0,
+                "learning_rates": [0.5],
+            },
             "mined": {"sampler": "sequence_pairs", "same_sequence": "mined", "learning_rates": [1]},
         },
     }
@@ -106,5 +111,6 @@ def test_plans_hold_settings_that_exist(path):
         settings = {**plan["common"], **variant}
         for key in ("groups", "weights", "validation", "test", "sampler", "views"):
             settings.pop(key)
+        settings.pop("sequence_share", None)
         assert settings.pop("learning_rates")
         TrainingConfig(**settings)

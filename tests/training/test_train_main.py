@@ -158,6 +158,10 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
             "takes patches of 42 pixels",
         ),
         (
+            ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--sequence_share=1"],
+            "--sequence_share wants --sampler=same_sequence, not groups",
+        ),
+        (
             ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--same_sequence=mined"],
             "has no mined labels",
         ),
