@@ -49,7 +49,7 @@ flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs 
 flags.DEFINE_float(
     "sequence_share",
     None,
-    "With --sampler=same_sequence: share of a list from four images, or 0.5.",
+    "With --sampler=same_sequence: share of a list that four images give; 0.5 by default.",
 )
 flags.DEFINE_integer("views", 0, "At most so many patches of a group in a batch; 0 for all.")
 flags.DEFINE_boolean("turn", False, "Flip and turn groups by quarters at random.")

@@ -82,11 +82,11 @@ class TrainingStep:
             rate: Learning rate of this step.
             step: Number of this step, which augmentation is seeded with.
         """
+        seed = tf.constant([self._seed, step], tf.int32)
         # Made on a GPU, a rate that is new in every step would wait for the step before.
         with tf.device("CPU:0"):
-            seed = tf.constant([self._seed, step], tf.int32)
-            rate_tensor = tf.constant(rate, tf.float32)
-        losses = self._update(self._parts(patches), self._parts(labels), rate_tensor, seed)
+            host_rate = tf.constant(rate, tf.float32)
+        losses = self._update(self._parts(patches), self._parts(labels), host_rate, seed)
         if self._replicas == 1:
             return self._strategy.experimental_local_results(losses)[0]
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
