@@ -303,6 +303,7 @@ class Trainer:
                     "train": _described(self._groups),
                     "validation": _described(self._validation.groups),
                 },
+                "lists": str(self._sampler),
                 "environment": record.environment(),
                 "best": self._best,
                 "history": self._history,

@@ -319,6 +319,21 @@ def test_a_mixture_holds_its_share_of_each(make_groups):
         assert np.bincount(np.digitize(joined.group[rows], [40, 70])).tolist() == shares
 
 
+def test_a_sampler_tells_its_settings(make_groups):
+    parts = [make_groups([4] * 40), make_groups([6] * 30, np.arange(30) % 3)]
+    mixture = MixtureSampler(
+        [
+            GroupSampler(parts[0], 12, seed=3),
+            SameSequenceSampler(parts[1], 24, views=4, sequences_per_batch=2, share=0.2),
+        ]
+    )
+    assert str(mixture) == (
+        "GroupSampler(batch_size=12, seed=3, views=None) over 160 patches in 40 groups + "
+        "SameSequenceSampler(batch_size=24, seed=0, views=4) over 180 patches in 30 groups, "
+        "0.2 of a batch from 2 sequences"
+    )
+
+
 @given(st.lists(st.floats(1, 10), min_size=1, max_size=6), st.integers(200, 5000))
 def test_batch_shares_are_the_nearest_whole_numbers(weights, batch_size):
     shares = batch_shares(batch_size, weights)

@@ -64,6 +64,7 @@ def test_the_record_tells_all(finished):
     assert record["config"]["spatial_transformer"] and record["config"]["steps"] == 6
     assert record["environment"]["packages"]["tensorflow"] == tf.__version__
     assert len(record["data"]["train"]["sha256"]) == 64
+    assert record["lists"].startswith("GroupSampler(batch_size=")
     losses = [entry["loss"] for entry in record["history"] if "loss" in entry]
     assert len(losses) == 6
     assert {"matching_map", "fpr95"} <= record["history"][0]["validation"].keys()

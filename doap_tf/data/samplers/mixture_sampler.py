@@ -41,6 +41,9 @@ class MixtureSampler:
             [next(s) + first for s, first in zip(self.samplers, self._first_rows, strict=True)]
         )
 
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.samplers))
+
     @property
     def step(self) -> int:
         """Number of batches given so far."""

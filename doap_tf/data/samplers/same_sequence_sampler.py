@@ -66,6 +66,6 @@ class SameSequenceSampler(Sampler):
         total = np.cumsum(self._sizes[members])
         return members[: np.searchsorted(total, quota, side="right")]
 
-    def _identity(self) -> str:
+    def __str__(self) -> str:
         share = f"{self.share} of a batch from {self.sequences_per_batch} sequences"
-        return f"{super()._identity()}, {share}"
+        return f"{super().__str__()}, {share}"

@@ -69,18 +69,18 @@ class Sampler(abc.ABC):
 
     def state(self) -> dict[str, Any]:
         """The position, as numbers, strings and lists that JSON can hold."""
-        return {"sampler": self._identity(), "step": self.step}
+        return {"sampler": str(self), "step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes to a position that `state` gave."""
-        if state["sampler"] != self._identity():
+        if state["sampler"] != str(self):
             raise InputError(
                 f"the saved position is one of {state['sampler']}, but the sampler now is "
-                f"{self._identity()}: resume with the data and settings of that run."
+                f"{self}: resume with the data and settings of that run."
             )
         self.step = state["step"]
 
-    def _identity(self) -> str:
+    def __str__(self) -> str:
         settings = f"batch_size={self.batch_size}, seed={self.seed}, views={self.views}"
         data = f"{len(self.groups)} patches in {self.groups.group_count} groups"
         return f"{type(self).__name__}({settings}) over {data}"
