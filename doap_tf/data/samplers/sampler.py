@@ -81,6 +81,7 @@ class Sampler(abc.ABC):
         self.step = state["step"]
 
     def __str__(self) -> str:
+        """Settings and data: a position is restored only where it is the same."""
         settings = f"batch_size={self.batch_size}, seed={self.seed}, views={self.views}"
         data = f"{len(self.groups)} patches in {self.groups.group_count} groups"
         return f"{type(self).__name__}({settings}) over {data}"
