@@ -49,9 +49,9 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from doap_tf.data import PatchGroups
-    from doap_tf.export import benchmark
+    from doap_tf.descriptors.registry import from_pretrained
+    from doap_tf.export import comparison
     from doap_tf.export.saved_model import next_version
-    from doap_tf.pretrained.registry import from_pretrained
 
     network = from_pretrained(FLAGS.model).network
     if network is None:
@@ -68,11 +68,11 @@ def main(argv: Sequence[str]) -> None:
     except (OSError, tf.errors.OpError) as error:
         raise InputError(f"the export to {directory} failed: {error}.") from error
     if FLAGS.benchmark:
-        record = benchmark.benchmark(name, network, exported, held_out)
+        record = comparison.compare(name, network, exported, held_out)
         path = directory / f"{name}-benchmark.json"
         with files.write_atomically(path) as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"\n{benchmark.as_table(record)}\n\n{path}")
+        print(f"\n{comparison.as_table(record)}\n\n{path}")
 
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:

@@ -147,7 +147,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
     """Exports the network and shows what it can do."""
-    from doap_tf.descriptor import Descriptor
+    from doap_tf.descriptors.descriptor import Descriptor
     from doap_tf.export.saved_model import export_saved_model, versions
     from doap_tf.training import report
 
@@ -169,7 +169,7 @@ def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
 
 def _check_flags() -> None:
     """Finds what is wrong before anything is loaded."""
-    from doap_tf.metrics import BASELINES
+    from doap_tf.descriptors import HANDCRAFTED
     from doap_tf.training.sampling import SAMPLERS
 
     if bool(FLAGS.dataset) == bool(FLAGS.groups):
@@ -183,9 +183,9 @@ def _check_flags() -> None:
             raise InputError(f"--{name} must be a finite number, not {FLAGS[name].value}.")
     if FLAGS.sampler not in SAMPLERS:
         raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
-    unknown = set(FLAGS.compare) - set(BASELINES)
+    unknown = set(FLAGS.compare) - set(HANDCRAFTED)
     if unknown:
-        raise InputError(f"--compare knows {', '.join(BASELINES)}, not {', '.join(unknown)}.")
+        raise InputError(f"--compare knows {', '.join(HANDCRAFTED)}, not {', '.join(unknown)}.")
     if FLAGS.compare and not FLAGS.dataset:
         raise InputError("--compare wants --dataset: baselines need the patches' own size.")
     if FLAGS.dataset:
@@ -194,7 +194,7 @@ def _check_flags() -> None:
 
 
 def _dataset_source():
-    from doap_tf.data.loading import DatasetSource
+    from doap_tf.data.preparation import DatasetSource
 
     names = [field.name for field in dataclasses.fields(DatasetSource)]
     return DatasetSource(**{name: FLAGS[name].value for name in names})

@@ -22,8 +22,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import measuring
 
 from doap_tf import commands
-from doap_tf.features.groups import GroupSettings, generate_groups
-from doap_tf.features.scenes import default_scenes, find_scenes
+from doap_tf.patch_generation.groups import GroupSettings, generate_groups
+from doap_tf.patch_generation.scenes import default_scenes, find_scenes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("photographs", None, "Folder or glob; by default those of scikit-image.")

@@ -24,7 +24,7 @@ import measuring
 from doap_tf import commands
 from doap_tf.errors import InputError
 from doap_tf.features import cut_patches, frames_from_keypoints
-from doap_tf.features.scenes import default_scenes
+from doap_tf.patch_generation.scenes import default_scenes
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("counts", ["1000", "10000"], "Numbers of patches.")

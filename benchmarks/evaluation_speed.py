@@ -22,15 +22,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import measuring
 
 from doap_tf import commands
+from doap_tf.descriptors import load
 from doap_tf.evaluation import Model, PatchSequences
-from doap_tf.evaluation import hpatches_tasks as rules
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
-from doap_tf.evaluation.matching import evaluate_matching
-from doap_tf.evaluation.patch_sequences import LEVELS, TARGETS
-from doap_tf.evaluation.retrieval import POOLS, evaluate_retrieval
-from doap_tf.evaluation.strip_descriptors import StripDescriptors
-from doap_tf.evaluation.verification import evaluate_verification
-from doap_tf.metrics import baseline
+from doap_tf.evaluation.hpatches import tasks as rules
+from doap_tf.evaluation.hpatches.matching_task import evaluate_matching
+from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, TARGETS
+from doap_tf.evaluation.hpatches.retrieval_task import POOLS, evaluate_retrieval
+from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
+from doap_tf.evaluation.hpatches.verification_task import evaluate_verification
 from doap_tf.readers import STRIPS
 
 FLAGS = flags.FLAGS
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
         release = pathlib.Path(scratch) / "release"
         _write(release)
         sequences = PatchSequences(release)
-        model = Model("pixels", baseline("pixels"))
+        model = Model("pixels", load("pixels"))
         descriptors = StripDescriptors(sequences, DescriptorCache(f"{scratch}/cache", model))
         lengths = list(sequences.lengths.values())
         names = list(sequences.lengths)

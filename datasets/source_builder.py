@@ -16,7 +16,7 @@ from absl import logging
 from etils import epath
 
 from doap_tf.errors import InputError
-from doap_tf.readers import sources
+from doap_tf.readers import original_files
 
 
 def _is_of_disk(error: Exception) -> bool:
@@ -157,7 +157,7 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
     )
 
     @abc.abstractmethod
-    def _original(self) -> sources.Original:
+    def _original(self) -> original_files.Original:
         """What is distributed, for the builder's config."""
 
     @abc.abstractmethod
@@ -167,7 +167,9 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
     def _fingerprint(self, source: pathlib.Path) -> str:
         if not source.exists():
             raise InputError(f"source {source} of {self.name} does not exist")
-        return sources.fingerprint(sources.find_folder(source, self._original().holds) or source)
+        return original_files.fingerprint(
+            original_files.find_folder(source, self._original().holds) or source
+        )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         original = self._original()
@@ -175,7 +177,7 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
         if self._source is not None:
             # Before reading, so that files changed meanwhile are noticed later.
             self.info.metadata["fingerprint"] = self._fingerprint(self._source)
-            folder = sources.open_source(original, self._source, self._scratch)
+            folder = original_files.open_source(original, self._source, self._scratch)
             if folder is None:
                 raise InputError(
                     f"source {self._source} holds neither {names} nor their unpacked folder"
@@ -185,11 +187,11 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
             manual = pathlib.Path(dl_manager.manual_dir)
         except AssertionError:  # TFDS's way to say that the folder is empty
             manual = pathlib.Path(self._manual_dir or dl_manager.download_dir / "manual")
-        folder = sources.find_original(original, manual, self._scratch)
+        folder = original_files.find_original(original, manual, self._scratch)
         if folder is None:
             downloads = pathlib.Path(dl_manager.download_dir) / self.name
             try:
-                folder = sources.fetch_original(original, downloads, self._scratch)
+                folder = original_files.fetch_original(original, downloads, self._scratch)
             except InputError as error:
                 raise InputError(
                     f"{self.name} is not there: {error}; put {names}, or the unpacked folder "

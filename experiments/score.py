@@ -24,9 +24,8 @@ flags.DEFINE_list("models", None, "Names or paths of networks, or of baselines."
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    import doap_tf
     from doap_tf.data import PatchGroups
-    from doap_tf.metrics import BASELINES, baseline
+    from doap_tf.descriptors import load
     from doap_tf.training.report import score_table
     from doap_tf.training.validation import Validation
 
@@ -34,8 +33,7 @@ def main(argv: Sequence[str]) -> None:
         validation = Validation(PatchGroups.load(folder))
         rows = {}
         for model in FLAGS.models:
-            described = baseline(model) if model in BASELINES else doap_tf.from_pretrained(model)
-            rows[model] = validation.evaluate(described).scores
+            rows[model] = validation.evaluate(load(model)).scores
         print(f"\n{folder}:\n{score_table(rows)}", flush=True)
 
 

@@ -164,7 +164,7 @@ class Variant:
         import tensorflow as tf
 
         from doap_tf.data import PatchGroups, mine_labels
-        from doap_tf.descriptor import Descriptor
+        from doap_tf.descriptors.descriptor import Descriptor
         from doap_tf.training.config import TrainingConfig
         from doap_tf.training.record import environment
         from doap_tf.training.step import TrainingStep, make_network

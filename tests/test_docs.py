@@ -17,12 +17,13 @@ import doap_tf
 import doap_tf.datasets
 from doap_tf import metrics
 from doap_tf.data import PatchGroups
+from doap_tf.descriptors import load
+from doap_tf.descriptors.weights_file import write_weights
 from doap_tf.errors import InputError
 from doap_tf.evaluation import Model, Result
 from doap_tf.export.served_network import ServedNetwork
 from doap_tf.losses import FORMS, histogram_average_precision, relations
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.pretrained.weights_file import write_weights
 from doap_tf.training.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -296,8 +297,7 @@ def test_nothing_imports_from_below():
             continue  # resolves its names on first use
         assert unit in layers, f"architecture.md gives {unit} no layer"
         for other in imported_units(path):
-            allowed = other == unit or {other, unit} == {"export", "pretrained"}
-            assert allowed or layers[other] < layers[unit], f"{path} imports {other}"
+            assert other == unit or layers[other] < layers[unit], f"{path} imports {other}"
 
 
 def test_files_of_patch_groups(groups):
@@ -333,7 +333,7 @@ def test_signatures():
 
 
 def test_fields_of_results():
-    record = Result("b", "p", "s", 0, Model("sift", metrics.baseline("sift")), {}, {}).record()
+    record = Result("b", "p", "s", 0, Model("sift", load("sift")), {}, {}).record()
     (line,) = re.findall(r"^\*\*A result of .*$", PAGES["architecture.md"], re.M)
     assert re.findall(r"`(\w+)`", line) == list(record)
 

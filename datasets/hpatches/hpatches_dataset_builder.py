@@ -10,7 +10,7 @@ import tensorflow_datasets.public_api as tfds
 
 from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.errors import InputError
-from doap_tf.readers import sources, strips
+from doap_tf.readers import original_files, strips
 
 
 class Builder(SourceBuilder):
@@ -37,10 +37,10 @@ class Builder(SourceBuilder):
             disable_shuffling=True,
         )
 
-    def _original(self) -> sources.Original:
-        return sources.Original(
+    def _original(self) -> original_files.Original:
+        return original_files.Original(
             files=(
-                sources.OriginalFile(
+                original_files.OriginalFile(
                     "hpatches-release.zip",
                     (
                         "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"

@@ -9,7 +9,7 @@ import tensorflow_datasets.public_api as tfds
 
 from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.errors import InputError
-from doap_tf.readers import image_sequences, sources
+from doap_tf.readers import image_sequences, original_files
 
 _OXFORD = ("bark", "bikes", "boat", "graf", "leuven", "trees", "ubc", "wall")
 _OXFORD_URL = "https://www.robots.ox.ac.uk/~vgg/research/affine/det_eval_files/"
@@ -59,7 +59,7 @@ class Builder(SourceBuilder):
             disable_shuffling=True,
         )
 
-    def _original(self) -> sources.Original:
+    def _original(self) -> original_files.Original:
         if self.builder_config.name == "oxford":
             names, mirror, folder = (
                 [f"{name}.tar.gz" for name in _OXFORD],
@@ -69,8 +69,8 @@ class Builder(SourceBuilder):
         else:
             folder = "hpatches-sequences-release"
             names, mirror = [f"{folder}.zip"], _HPATCHES_URL
-        return sources.Original(
-            files=tuple(sources.OriginalFile(name, (mirror.format(name),)) for name in names),
+        return original_files.Original(
+            files=tuple(original_files.OriginalFile(name, (mirror + name,)) for name in names),
             folder=folder,
             holds=_holds_sequences,
         )

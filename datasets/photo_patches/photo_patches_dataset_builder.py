@@ -13,8 +13,8 @@ import tensorflow_datasets.public_api as tfds
 
 from doap_tf.datasets.source_builder import PreparedOnceBuilder
 from doap_tf.errors import InputError
-from doap_tf.features.groups import GroupSettings, generate_groups
-from doap_tf.features.scenes import Scene, default_scenes, find_scenes, split_scenes
+from doap_tf.patch_generation.groups import GroupSettings, generate_groups
+from doap_tf.patch_generation.scenes import Scene, default_scenes, find_scenes, split_scenes
 from doap_tf.readers.strips import STRIPS
 
 

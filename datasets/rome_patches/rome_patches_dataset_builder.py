@@ -9,10 +9,10 @@ import tensorflow_datasets.public_api as tfds
 from absl import logging
 
 from doap_tf.datasets.source_builder import SourceBuilder
-from doap_tf.readers import rome, sources
+from doap_tf.readers import original_files, rome_patches
 
 _GROUPS = 1_000
-_FILES = tuple(name for half in rome.HALVES for name in rome.file_names(half))
+_FILES = tuple(name for half in rome_patches.HALVES for name in rome_patches.file_names(half))
 
 
 class Builder(SourceBuilder):
@@ -22,13 +22,13 @@ class Builder(SourceBuilder):
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
 
     def _info(self) -> tfds.core.DatasetInfo:
-        side = rome.PATCH
+        side = rome_patches.PATCH
         return self._dataset_info(
             features=tfds.features.FeaturesDict(
                 {
                     # As bytes: TFDS would write every pixel as a 64-bit number.
                     "patches": tfds.features.Tensor(
-                        shape=(rome.GROUP, side, side, 1), dtype=np.uint8, encoding="bytes"
+                        shape=(rome_patches.GROUP, side, side, 1), dtype=np.uint8, encoding="bytes"
                     ),
                     "group": np.int64,
                 }
@@ -38,21 +38,21 @@ class Builder(SourceBuilder):
             disable_shuffling=True,
         )
 
-    def _original(self) -> sources.Original:
+    def _original(self) -> original_files.Original:
         mirror = "http://pascal.inrialpes.fr/data2/paulin/RomePatches/"
-        return sources.Original(
-            files=tuple(sources.OriginalFile(name, (mirror + name,)) for name in _FILES),
+        return original_files.Original(
+            files=tuple(original_files.OriginalFile(name, (mirror + name,)) for name in _FILES),
             folder="RomePatches",
             holds=lambda folder: all((folder / name).is_file() for name in _FILES),
         )
 
     def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
-        return {half: self._generate_examples(folder, half) for half in rome.HALVES}
+        return {half: self._generate_examples(folder, half) for half in rome_patches.HALVES}
 
     def _generate_examples(
         self, folder: pathlib.Path, half: str
     ) -> Iterator[tuple[int, dict[str, Any]]]:
-        groups, labels = rome.read_rome_half(folder, half)
+        groups, labels = rome_patches.read_rome_half(folder, half)
         if len(groups) != _GROUPS:
             logging.warning(
                 "groups of Rome %s: %d found, officially %d", half, len(groups), _GROUPS

@@ -9,7 +9,7 @@ import tensorflow_datasets.public_api as tfds
 from absl import logging
 
 from doap_tf.datasets.source_builder import SourceBuilder
-from doap_tf.readers import mosaics, sources
+from doap_tf.readers import mosaics, original_files
 
 _PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
 _PAIRS = 100_000
@@ -68,10 +68,10 @@ class Builder(SourceBuilder):
             features["point_id"] = np.int64
         return self._dataset_info(features=tfds.features.FeaturesDict(features))
 
-    def _original(self) -> sources.Original:
+    def _original(self) -> original_files.Original:
         urls = tuple(mirror.format(self._scene) for mirror in _MIRRORS)
-        return sources.Original(
-            files=(sources.OriginalFile(f"{self._scene}.zip", urls),),
+        return original_files.Original(
+            files=(original_files.OriginalFile(f"{self._scene}.zip", urls),),
             folder=self._scene,
             holds=lambda folder: any(folder.glob("patches[0-9]*.*")),
         )

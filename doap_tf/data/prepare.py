@@ -17,8 +17,8 @@ from doap_tf.data import PatchGroups
 from doap_tf.data.label_mining import MINED_SIZE, mine_labels
 from doap_tf.data.patch_groups import write_groups, writing
 from doap_tf.errors import InputError
-from doap_tf.features.groups import GroupSettings, generate_groups
-from doap_tf.features.scenes import KINDS, find_scenes
+from doap_tf.patch_generation.groups import GroupSettings, generate_groups
+from doap_tf.patch_generation.scenes import KINDS, find_scenes
 from doap_tf.readers.mosaics import iterate_groups
 
 MOSAICS = "mosaics"

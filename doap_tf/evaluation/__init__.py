@@ -1,10 +1,8 @@
 """The paper's benchmarks: evaluation of descriptors, comparison tables and reports."""
 
-from doap_tf.evaluation.hpatches import HPatches
-from doap_tf.evaluation.models import Model, load_model, load_models
+from doap_tf.evaluation.hpatches import HPatches, PatchSequences, photo_sequences
+from doap_tf.evaluation.model import Model, load_model, load_models
 from doap_tf.evaluation.oxford import Oxford
-from doap_tf.evaluation.patch_sequences import PatchSequences
-from doap_tf.evaluation.photos import photo_sequences
 from doap_tf.evaluation.report import write_report
 from doap_tf.evaluation.result import Result
 from doap_tf.evaluation.rome import Rome

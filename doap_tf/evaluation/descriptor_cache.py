@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.model import Model
 from doap_tf.files import write_atomically
 from doap_tf.metrics.distances import NORM_HAMMING, checked_descriptors
 

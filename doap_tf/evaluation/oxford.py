@@ -12,7 +12,7 @@ import tqdm
 
 from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
 from doap_tf.evaluation.greedy import greedy_count, greedy_matches
-from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import Curve, Plots, Result, Strip
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import detect

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from doap_tf.evaluation.patch_sequences import LEVELS
+from doap_tf.evaluation.hpatches.patch_sequences import LEVELS
 from doap_tf.evaluation.result import Curve, Result, Strip
 
 _LEVEL_COLOURS = dict(zip(LEVELS, ("#2e8b57", "#e08a00", "#c0392b"), strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from doap_tf.evaluation.models import Model
+from doap_tf.evaluation.model import Model
 from doap_tf.parallel import cores
 from doap_tf.version import __version__
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
-from doap_tf.evaluation.models import Model
-from doap_tf.evaluation.pairs import pair_plots
+from doap_tf.evaluation.model import Model
+from doap_tf.evaluation.pair_plots import pair_plots
 from doap_tf.evaluation.result import Plots, Result
 from doap_tf.metrics import paired_distances, retrieval_average_precisions
 from doap_tf.readers import read_rome_half
-from doap_tf.readers.rome import HALVES
+from doap_tf.readers.rome_patches import HALVES
 
 
 class Rome:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from doap_tf.evaluation.patch_sequences import LEVELS
+from doap_tf.evaluation.hpatches.patch_sequences import LEVELS
 from doap_tf.evaluation.result import Result
 from doap_tf.evaluation.ubc import train_test_scores
 

@@ -11,8 +11,8 @@ import tqdm
 
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
-from doap_tf.evaluation.models import Model
-from doap_tf.evaluation.pairs import pair_plots
+from doap_tf.evaluation.model import Model
+from doap_tf.evaluation.pair_plots import pair_plots
 from doap_tf.evaluation.result import Plots, Result
 from doap_tf.metrics import false_positive_rate, paired_distances, roc_auc
 from doap_tf.metrics.distances import blocks

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from doap_tf.descriptor import Descriptor
+from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.version import __version__
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from doap_tf import files
+from doap_tf.descriptors.saved_model_backend import METADATA_FILE, versions
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
 from doap_tf.export.metadata import network_metadata
@@ -18,7 +19,6 @@ from doap_tf.export.served_network import ServedNetwork
 from doap_tf.export.warm_up import write_warm_up_requests
 from doap_tf.networks import DescriptorNetwork
 
-METADATA_FILE = "assets.extra/doap_tf.json"
 _CARD_FILE = "assets.extra/MODEL_CARD.md"
 _WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"  # the name that the server looks for
 
@@ -74,14 +74,6 @@ def export_saved_model(
         if target.exists():
             raise InputError(f"{target} was written by someone else in the meantime; export again.")
     return target
-
-
-def versions(directory: str | os.PathLike) -> list[int]:
-    """The versions that a model's folder holds, in ascending order."""
-    directory = pathlib.Path(directory)
-    if not directory.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal())
 
 
 def next_version(directory: str | os.PathLike, version: int | None = None) -> int:

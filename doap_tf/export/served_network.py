@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from doap_tf.export.image_patches import cut_patches
+from doap_tf.export.graph_cutting import cut_patches
 from doap_tf.networks import DescriptorNetwork, pack_bits
 from doap_tf.preprocessing import resize_patches
 

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf import files
+from doap_tf.descriptors import tflite_metadata
 from doap_tf.errors import InputError
-from doap_tf.export import tflite_metadata
 from doap_tf.export.frozen_network import FrozenNetwork
 from doap_tf.export.metadata import network_metadata
 from doap_tf.networks import DescriptorNetwork

@@ -1,6 +1,6 @@
 """Local features: frames, detectors and cutting patches.
 
-The groups of patches that photographs give are in `doap_tf.features.groups`.
+The groups of patches that photographs give are in `doap_tf.patch_generation.groups`.
 """
 
 from doap_tf.features.cutting import Pyramid, cut_patches

@@ -1,18 +1,18 @@
 """Matching real images: detect, cut, describe, match, verify, draw."""
 
+from doap_tf.drawing.matches import draw_alignment, draw_frames, draw_matches
 from doap_tf.matching.collection import Outcome, find_images, match_collection
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
-from doap_tf.matching.drawing import draw_alignment, draw_frames, draw_matches
+from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descriptors
+from doap_tf.matching.geometry import GEOMETRIES, Verification, verify
 from doap_tf.matching.hloc_files import write_hloc
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.image_pair import match_images
-from doap_tf.matching.images import as_colour, as_grey, read_image
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher, PairMatches
-from doap_tf.matching.matches import METHODS, Matches, match_descriptors
-from doap_tf.matching.pairs import exhaustive_pairs, read_pairs, sequential_pairs
-from doap_tf.matching.verification import GEOMETRIES, Verification, verify
+from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
+from doap_tf.readers.images import as_colour, as_grey, read_image
 
 __all__ = [
     "GEOMETRIES",

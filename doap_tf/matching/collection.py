@@ -15,11 +15,11 @@ import numpy as np
 from doap_tf.errors import InputError
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.images import read_image
 from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
-from doap_tf.matching.pairs import Pair
+from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.readers.images import read_image
 
 _FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
 

@@ -15,7 +15,7 @@ from doap_tf.files import write_atomically
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore
-from doap_tf.matching.pairs import Pair
+from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
 
 # COLMAP's tables as its documentation and its releases since 3.6 have them; later ones add the

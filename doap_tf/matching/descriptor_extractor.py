@@ -9,6 +9,9 @@ from typing import Any, Protocol
 import cv2
 import numpy as np
 
+from doap_tf.descriptors import load
+from doap_tf.descriptors.opencv_sift import SiftDescriptor, sift_keypoints
+from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import DETECTORS, RADIUS_PER_SIZE, detect
 from doap_tf.features.frames import (
@@ -18,10 +21,8 @@ from doap_tf.features.frames import (
     scale_frames,
 )
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.images import as_grey
-from doap_tf.matching.patch_descriptor import PatchDescriptor
-from doap_tf.matching.sift_descriptor import SiftDescriptor, sift_keypoints
-from doap_tf.metrics import BASELINES, NORM_HAMMING, baseline
+from doap_tf.metrics import NORM_HAMMING
+from doap_tf.readers.images import as_grey
 
 
 class FrameDescriptor(Protocol):
@@ -40,13 +41,13 @@ class DescriptorExtractor:
     Args:
         descriptor: A name or path for `doap_tf.from_pretrained`, a `doap_tf.Descriptor`, or any
             object like one; `"sift"` and `"rootsift"` are OpenCV's own, the other names of
-            `doap_tf.metrics.BASELINES` describe the same patches as a network would.
+            `doap_tf.descriptors.HANDCRAFTED` describe the same patches as a network would.
         detector: One of `doap_tf.features.detectors.DETECTORS`. It also says whose keypoints
             `compute` is given, because detectors mean different things by `KeyPoint.size`.
         max_keypoints: Detect this many of the strongest.
         magnification: Half the side of a patch over the frame's radius, if another than the
             descriptor was trained for. With several, such as `(8, 28)`, each feature is described
-            at all of them, at their cost, and its descriptors are pooled: see `PatchDescriptor`.
+            at all of them, at their cost, and its descriptors are pooled: see `PooledDescriptor`.
         oriented: Whether detected frames follow the dominant gradient or stand upright.
         batch_size: How many patches run through the network at a time.
 
@@ -80,7 +81,7 @@ class DescriptorExtractor:
                 raise InputError(f"{self.name} is OpenCV's own: its magnification is fixed.")
             self.describer = SiftDescriptor(root=self.name == "rootsift")
         else:
-            self.describer = PatchDescriptor(_load(descriptor), magnification, batch_size)
+            self.describer = PooledDescriptor(load(descriptor), magnification, batch_size)
 
     def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps the affine frames that `cv2.KeyPoint`s cannot hold.
@@ -174,23 +175,3 @@ class DescriptorExtractor:
 
 def _is_name(descriptor: Any) -> bool:
     return isinstance(descriptor, (str, os.PathLike))
-
-
-def _load(descriptor: Any) -> Any:
-    if _is_name(descriptor) and str(descriptor) in BASELINES:
-        return baseline(str(descriptor))
-    if _is_name(descriptor):
-        from doap_tf.pretrained.registry import from_pretrained  # brings TensorFlow
-
-        return from_pretrained(descriptor)
-    missing = [
-        name
-        for name in ("describe", "norm", "dimension", "magnification")
-        if not hasattr(descriptor, name)
-    ]
-    if missing:
-        raise InputError(
-            f"descriptor must be a name, a path or an object like doap_tf.Descriptor; this "
-            f"{type(descriptor).__name__} has no {', '.join(missing)}."
-        )
-    return descriptor

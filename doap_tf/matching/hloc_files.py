@@ -12,7 +12,7 @@ from doap_tf.features.frames import angles, radii
 from doap_tf.files import write_atomically
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.match_store import MatchStore
-from doap_tf.matching.pairs import Pair
+from doap_tf.matching.pair_selection import Pair
 
 
 def pair_name(name1: str, name2: str) -> str:

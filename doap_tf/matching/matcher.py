@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.matching.descriptor_matching import check_method, match_descriptors
+from doap_tf.matching.geometry import Verification, as_intrinsics, check_geometry, verify
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.matches import check_method, match_descriptors
-from doap_tf.matching.verification import Verification, as_intrinsics, check_geometry, verify
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,14 +1,10 @@
-"""Exact metrics of descriptors, distances between them, and classical descriptors to compare with.
-
-Needs NumPy only; OpenCV is imported when a baseline is asked for.
-"""
+"""Exact metrics of descriptors and distances between them, in NumPy."""
 
 from doap_tf.metrics.average_precision import (
     average_precision,
     average_precision_of_ranks,
     precision_recall_curve,
 )
-from doap_tf.metrics.baselines import BASELINES, baseline
 from doap_tf.metrics.distances import (
     NORM_HAMMING,
     NORM_L2,
@@ -21,12 +17,10 @@ from doap_tf.metrics.retrieval import retrieval_average_precisions
 from doap_tf.metrics.verification import false_positive_rate, roc_auc, roc_curve
 
 __all__ = [
-    "BASELINES",
     "NORM_HAMMING",
     "NORM_L2",
     "average_precision",
     "average_precision_of_ranks",
-    "baseline",
     "distance_matrix",
     "false_positive_rate",
     "match",

@@ -8,7 +8,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.parallel import map_ahead
-from doap_tf.readers.images import find_image, read_image
+from doap_tf.readers.images import find_image, read_rgb
 
 IMAGES = 6
 
@@ -77,6 +77,6 @@ def read_image_sequence(folder: str | os.PathLike) -> ImageSequence:
         raise InputError(f"sequence {folder} lacks {', '.join(missing)}; fetch or unpack it again")
     return ImageSequence(
         folder.name,
-        list(map_ahead(lambda path: read_image(path, color=True), filter(None, images.values()))),
+        list(map_ahead(read_rgb, filter(None, images.values()))),
         np.stack([read_homography(path) for path in matrices]),
     )

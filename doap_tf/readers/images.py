@@ -1,62 +1,51 @@
-"""Reading one image file, whole or not at all."""
+"""Image files, whole or not at all, and images in memory as grey values or colours."""
 
+import io
 import os
 import pathlib
+import warnings
 
 import cv2
 import numpy as np
+import PIL.Image
 
 from doap_tf.errors import InputError
-from doap_tf.readers.image_size import claimed_pixels
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
 )
 
-
-# A file that claims more pixels is refused unless it has a byte for every thousand of them: OpenCV
-# would make gigabytes of a header. The flattest photographs have a hundred pixels a byte.
+# A header that claims more pixels than this is refused unless the file has a byte for every
+# thousand of them: OpenCV would allocate gigabytes. The flattest photographs have a hundred pixels
+# a byte.
 _SMALL = 2**24
 _MOST_PIXELS_A_BYTE = 1000
 
 
-def read_image(path: str | os.PathLike, color: bool = False) -> np.ndarray:
-    """Reads an image in any format that OpenCV knows.
+def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
+    """Reads an image file with all its channels and its full depth.
 
     Args:
-        path: the file.
-        color: whether to give RGB instead of grey.
+        path: The file, in any format that OpenCV reads.
+        upright: Whether to apply the EXIF orientation. COLMAP and hloc do not, so what is written
+            for them must not either.
 
     Returns:
-        uint8 [H, W], or [H, W, 3] in the order RGB if `color`.
+        [H, W], or [H, W, 3] in OpenCV's order BGR; uint8, uint16 or float32. Without `upright` an
+        alpha channel is kept, too.
     """
-    image = decode_file(path, cv2.IMREAD_COLOR if color else cv2.IMREAD_GRAYSCALE)
-    return cv2.cvtColor(image, cv2.COLOR_BGR2RGB) if color else image
+    flags = cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR if upright else cv2.IMREAD_UNCHANGED
+    return _decode(path, flags)
 
 
-def decode_file(path: str | os.PathLike, flags: int) -> np.ndarray:
-    """Gives what `cv2.imread` would with these flags; an InputError for what is no whole image."""
-    try:
-        # Not cv2.imread: from memory OpenCV refuses cut files that it would fill up from disk.
-        encoded = pathlib.Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read image {path}: {error.strerror}") from error
-    pixels = claimed_pixels(encoded)
-    if pixels > max(_SMALL, _MOST_PIXELS_A_BYTE * len(encoded)):
-        raise InputError(
-            f"{path} claims {pixels} pixels, which {len(encoded)} bytes cannot hold; "
-            "fetch or unpack it again"
-        )
-    try:
-        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
-    except cv2.error:
-        image = None
-    if image is None:
-        raise InputError(
-            f"{path} ({len(encoded)} bytes) is no whole image that OpenCV can decode; "
-            "is it damaged or another kind of file?"
-        )
-    return image
+def read_grey(path: str | os.PathLike) -> np.ndarray:
+    """Reads an image file as grey values, uint8 [H, W]."""
+    return _decode(path, cv2.IMREAD_GRAYSCALE)
+
+
+def read_rgb(path: str | os.PathLike) -> np.ndarray:
+    """Reads an image file as colours, uint8 [H, W, 3] in the order RGB."""
+    return cv2.cvtColor(_decode(path, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
 
 
 def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
@@ -69,3 +58,89 @@ def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
     if len(found) > 1:
         raise InputError(f"{folder} holds {found[0].name} and {found[1].name}; keep one of them")
     return found[0] if found else None
+
+
+def as_grey(image: np.ndarray) -> np.ndarray:
+    """Gives any image as uint8 [H, W].
+
+    Args:
+        image: [H, W], [H, W, 1], BGR [H, W, 3] or BGRA [H, W, 4], whose alpha is left out. uint8
+            stays; uint16 keeps its eight leading bits in use, so that 12 bits in 16 are not dark;
+            floats count from 0 to 1, or to 255 if any is above 1.
+    """
+    image = _as_bytes(_checked(image))
+    if image.ndim == 2:
+        return image
+    return cv2.cvtColor(image, cv2.COLOR_BGR2GRAY if image.shape[2] == 3 else cv2.COLOR_BGRA2GRAY)
+
+
+def as_colour(image: np.ndarray) -> np.ndarray:
+    """Gives any image that `as_grey` takes as uint8 BGR [H, W, 3]."""
+    image = _as_bytes(_checked(image))
+    if image.ndim == 2:
+        return cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    return np.ascontiguousarray(image[..., :3])
+
+
+def _decode(path: str | os.PathLike, flags: int) -> np.ndarray:
+    try:
+        # Not cv2.imread: from memory OpenCV refuses truncated files that it would pad from disk.
+        encoded = pathlib.Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read image {path}: {error.strerror}") from error
+    pixels = _claimed_pixels(encoded)
+    if pixels > max(_SMALL, _MOST_PIXELS_A_BYTE * len(encoded)):
+        raise InputError(
+            f"{path} claims {pixels} pixels, which {len(encoded)} bytes cannot hold; "
+            "fetch or unpack it again"
+        )
+    try:
+        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
+    except cv2.error:
+        image = None
+    if image is None:
+        raise InputError(
+            f"{path} ({len(encoded)} bytes) is not an image that OpenCV can decode; "
+            "is it damaged or another kind of file?"
+        )
+    return image
+
+
+def _claimed_pixels(encoded: bytes) -> int:
+    """Width times height by the header; 0 where Pillow cannot tell."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
+        try:
+            with PIL.Image.open(io.BytesIO(encoded)) as image:
+                return image.width * image.height
+        except PIL.Image.DecompressionBombError:
+            return 2 * (PIL.Image.MAX_IMAGE_PIXELS or 0)  # or more
+        except Exception:  # Pillow's plugins raise nearly anything for damaged headers
+            return 0
+
+
+def _checked(image: np.ndarray) -> np.ndarray:
+    image = np.asarray(image)
+    if image.ndim == 3 and image.shape[2] == 1:
+        image = image[..., 0]
+    planes = image.shape[2:]
+    if image.ndim < 2 or planes not in ((), (3,), (4,)) or not image.size:
+        raise InputError(
+            f"an image must have the shape [H, W], [H, W, 3] or [H, W, 4] and not be empty, "
+            f"but has {list(image.shape)}."
+        )
+    return image
+
+
+def _as_bytes(image: np.ndarray) -> np.ndarray:
+    if image.dtype == np.uint8:
+        return np.ascontiguousarray(image)
+    if image.dtype == np.uint16:
+        bits = max(8, int(image.max()).bit_length())
+        return (image >> (bits - 8)).astype(np.uint8)
+    if not np.issubdtype(image.dtype, np.floating):
+        raise InputError(f"an image must be uint8, uint16 or float, not {image.dtype}.")
+    if not np.isfinite(image).all():
+        raise InputError("an image of floats must be finite, but holds NaN or infinity.")
+    scale = 255.0 if image.max() <= 1 else 1.0
+    return np.clip(np.rint(image * scale), 0, 255).astype(np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.parallel import map_ahead
-from doap_tf.readers.images import IMAGE_SUFFIXES, read_image
+from doap_tf.readers.images import IMAGE_SUFFIXES, read_grey
 
 PATCH = 64
 TILES = 16
@@ -66,7 +66,7 @@ def list_mosaics(folder: str | os.PathLike) -> list[pathlib.Path]:
 
 def read_mosaic(path: str | os.PathLike) -> np.ndarray:
     """The tiles of a 1024×1024 mosaic, row by row: uint8 [256, 64, 64]."""
-    image = read_image(path)
+    image = read_grey(path)
     if image.shape != (PATCH * TILES, PATCH * TILES):
         raise InputError(
             f"{path} is {image.shape[1]}×{image.shape[0]} pixels; a mosaic has 1024×1024"

@@ -7,7 +7,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.parallel import map_ahead
-from doap_tf.readers.images import read_image
+from doap_tf.readers.images import read_grey
 
 PATCH = 65
 STRIPS = ("ref", *(f"{level}{image}" for level in "eht" for image in range(1, 6)))
@@ -25,7 +25,7 @@ def list_patch_sequences(folder: str | os.PathLike) -> list[pathlib.Path]:
 
 def read_strip(path: str | os.PathLike) -> np.ndarray:
     """The patches of one strip, top to bottom: uint8 [N, 65, 65]."""
-    image = read_image(path)
+    image = read_grey(path)
     height, width = image.shape
     if width != PATCH or height % PATCH:
         raise InputError(

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from doap_tf import files, metrics
+from doap_tf import files
 from doap_tf.data import PatchGroups
-from doap_tf.descriptor import Descriptor
+from doap_tf.descriptors import Descriptor, load
 from doap_tf.training import pictures
 from doap_tf.training.summaries import encode_png
 from doap_tf.training.validation import Validation
@@ -33,7 +33,7 @@ def baseline_scores(
 ) -> dict[str, dict[str, float]]:
     """Scores of handcrafted descriptors on validation patches of their own size."""
     validation = Validation(originals, seed)
-    return {name: validation.evaluate(metrics.baseline(name)).scores for name in names}
+    return {name: validation.evaluate(load(name)).scores for name in names}
 
 
 def write_matches(path: pathlib.Path, descriptor: Descriptor, groups: PatchGroups) -> None:

@@ -16,7 +16,7 @@ import tqdm
 from doap_tf import files
 from doap_tf.commands import Interrupted
 from doap_tf.data import MixtureSampler, PatchGroups, Sampler
-from doap_tf.descriptor import Descriptor
+from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training import pictures, record

@@ -1,25 +1,17 @@
 """Scores of a descriptor on held-out patch groups, which models are chosen by."""
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from doap_tf import metrics
 from doap_tf.data import PatchGroups
+from doap_tf.descriptors import PatchDescriptor
 from doap_tf.errors import InputError
 
 _LARGEST_LIST = 1000
 _LEVELS = {"easy": range(1, 6), "hard": range(6, 11), "tough": range(11, 16)}
 _HPATCHES_VIEWS = 16
-
-
-class Describes(Protocol):
-    """A network, or a handcrafted descriptor."""
-
-    @property
-    def norm(self) -> int: ...
-
-    def describe(self, patches: np.ndarray) -> np.ndarray: ...
 
 
 class Evaluation(NamedTuple):
@@ -52,7 +44,7 @@ class Validation:
                 "choose a larger --validation_fraction."
             )
 
-    def evaluate(self, descriptor: Describes) -> Evaluation:
+    def evaluate(self, descriptor: PatchDescriptor) -> Evaluation:
         """Matching mAP (and by level where groups have HPatches' 16 views) and FPR95."""
         views: dict[int, list[float]] = {}
         matching, other = [], []

@@ -11,8 +11,8 @@ import doap_tf
 from doap_tf.data import PatchGroups, mine_labels
 from doap_tf.data.prepare import prepare_groups
 from doap_tf.errors import InputError
-from doap_tf.features.groups import GroupSettings, cut_groups
-from doap_tf.features.scenes import find_scenes
+from doap_tf.patch_generation.groups import GroupSettings, cut_groups
+from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.preprocessing import resize_patches
 from doap_tf.readers.mosaics import iterate_groups
 from tests.features.pictures import photograph

@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 
 from doap_tf.data.builders import builder, builder_names
 from doap_tf.errors import InputError
-from doap_tf.readers import mosaics, sources
+from doap_tf.readers import mosaics, original_files
 from tests import layouts
 
 
@@ -204,8 +204,8 @@ def test_a_mirror_s_files_are_kept_if_good_and_dropped_if_not(tmp_path, monkeypa
     mirror = tmp_path / "mirror"
     write("hpatches", mirror / "hpatches-release")
     archive = shutil.make_archive(str(mirror), "zip", mirror)
-    original = sources.Original(
-        (sources.OriginalFile("hpatches-release.zip", (pathlib.Path(archive).as_uri(),)),),
+    original = original_files.Original(
+        (original_files.OriginalFile("hpatches-release.zip", (pathlib.Path(archive).as_uri(),)),),
         "hpatches-release",
         lambda folder: any(folder.glob("*/ref.png")),
     )

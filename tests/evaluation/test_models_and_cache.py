@@ -10,7 +10,7 @@ import doap_tf
 from doap_tf.errors import InputError
 from doap_tf.evaluation import Model, load_model, load_models
 from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
-from doap_tf.evaluation.models import training_record
+from doap_tf.evaluation.model import training_record
 from tests.evaluation.descriptors import Reader
 
 PATCHES = np.random.default_rng(0).integers(0, 256, (10, 40, 40), np.uint8)

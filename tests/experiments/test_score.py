@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 from doap_tf.data import PatchGroups
-from doap_tf.metrics import baseline
+from doap_tf.descriptors import load
 from doap_tf.training.validation import Validation
 from tests import layouts
 
@@ -29,6 +29,6 @@ def test_scores_are_those_of_validation(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
-    expected = Validation(groups).evaluate(baseline("pixels")).scores["matching_map"]
+    expected = Validation(groups).evaluate(load("pixels")).scores["matching_map"]
     assert lines["pixels"][1] == f"{expected:.3f}"
     assert float(lines["doap-mobile-256b"][1]) > 0.5

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from doap_tf.descriptor import Descriptor
+from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.export import convert_to_onnx
 from doap_tf.networks import DescriptorNetwork

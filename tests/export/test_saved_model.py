@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import doap_tf
-from doap_tf.descriptor import Descriptor
+from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.export import export_saved_model, saved_model
 from doap_tf.export.inference_network import inference_network

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from doap_tf.features.scenes import default_scenes
-from doap_tf.readers.images import read_image
+from doap_tf.patch_generation.scenes import default_scenes
+from doap_tf.readers.images import read_grey
 
 
 def photograph(name="astronaut"):
     """One of scikit-image's photographs: uint8 [H, W]."""
     scenes = [scene for part in default_scenes() for scene in part]
-    return read_image(next(s.files[0] for s in scenes if s.name.startswith(name)))
+    return read_grey(next(s.files[0] for s in scenes if s.name.startswith(name)))
 
 
 def blob(sigmas, angle=0.0, centre=(64.3, 60.6), side=128):

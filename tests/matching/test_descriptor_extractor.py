@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import doap_tf
+from doap_tf.descriptors import pooled_descriptor
 from doap_tf.errors import InputError
 from doap_tf.features import RADIUS_PER_SIZE, cut_patches, detect, similarity_frames
-from doap_tf.matching import DescriptorExtractor, MatchStore, patch_descriptor
+from doap_tf.matching import DescriptorExtractor, MatchStore
 from tests.matching.scene import views
 
 
@@ -53,11 +54,11 @@ def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
     centre = (120.5, 99.5)
     rows = extractor.compute(image, [cv2.KeyPoint(*centre, size)])[1]
     crop = image[68:132, 89:153]
-    np.testing.assert_allclose(rows, doap_tf.metrics.baseline("pixels").describe(crop[None]))
+    np.testing.assert_allclose(rows, doap_tf.load("pixels").describe(crop[None]))
 
 
 def test_the_descriptors_own_magnification_is_the_default():
-    descriptor = doap_tf.metrics.baseline("vgg")
+    descriptor = doap_tf.load("vgg")
     assert DescriptorExtractor(descriptor).describer.magnification == descriptor.magnification
 
 
@@ -67,7 +68,7 @@ def test_one_magnification_is_the_descriptor_itself(name, magnification):
     image = views()[0]
     frames = detect(image, max_frames=30).frames
     extractor = DescriptorExtractor(name, magnification=magnification)
-    expected = doap_tf.metrics.baseline(name).describe(cut_patches(image, frames, 64, 9))
+    expected = doap_tf.load(name).describe(cut_patches(image, frames, 64, 9))
     np.testing.assert_array_equal(extractor.compute(image, frames)[1], expected)
     assert extractor.describer.magnification == extractor.settings()["magnification"] == 9
 
@@ -83,7 +84,7 @@ def described(descriptor, image, frames, magnifications, size=64):
 def test_values_are_pooled_by_their_mean_direction(name, magnifications):
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    descriptor = network(output_dim=64) if name == "network" else doap_tf.metrics.baseline(name)
+    descriptor = network(output_dim=64) if name == "network" else doap_tf.load(name)
     size = 32 if name == "network" else 64
     rows = DescriptorExtractor(descriptor, magnification=magnifications).compute(image, frames)[1]
     parts = described(descriptor, image, frames, magnifications, size).astype(np.float64)
@@ -100,7 +101,7 @@ def test_values_are_pooled_by_their_mean_direction(name, magnifications):
 def test_bits_are_pooled_by_their_majority():
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    orb = doap_tf.metrics.baseline("orb")
+    orb = doap_tf.load("orb")
     rows = DescriptorExtractor(orb, magnification=(6, 4, 9)).compute(image, frames)[1]
     bits = np.unpackbits(described(orb, image, frames, (6, 4, 9)), axis=2)
     expected = np.zeros(bits.shape[1:], np.uint8)
@@ -222,7 +223,7 @@ def test_chunks_do_not_matter(magnification, monkeypatch):
     frames = detect(image, max_frames=50).frames
     extractor = DescriptorExtractor("pixels", magnification=magnification)
     whole = extractor.compute(image, frames)[1]
-    monkeypatch.setattr(patch_descriptor, "_CHUNK", 7)
+    monkeypatch.setattr(pooled_descriptor, "_CHUNK", 7)
     np.testing.assert_array_equal(extractor.compute(image, frames)[1], whole)
 
 

@@ -143,7 +143,7 @@ def _patch_groups(folder: pathlib.Path, version: int) -> None:
 
 def _descriptor_cache(folder: pathlib.Path, version: int) -> None:
     from doap_tf.evaluation.descriptor_cache import DescriptorCache
-    from doap_tf.evaluation.models import load_model
+    from doap_tf.evaluation.model import load_model
 
     patches = np.full([40, 64, 64], 100 + version, np.uint8)
     patches[:, 20:40, 20:40] = version
@@ -152,7 +152,7 @@ def _descriptor_cache(folder: pathlib.Path, version: int) -> None:
 
 def _report(folder: pathlib.Path, version: int) -> None:
     from doap_tf.evaluation import write_report
-    from doap_tf.evaluation.models import load_model
+    from doap_tf.evaluation.model import load_model
     from doap_tf.evaluation.result import Result
 
     scores = {"fpr95": 0.1 + version / 10}
@@ -161,7 +161,7 @@ def _report(folder: pathlib.Path, version: int) -> None:
 
 
 def _weights(folder: pathlib.Path, version: int) -> None:
-    from doap_tf.pretrained.weights_file import write_weights
+    from doap_tf.descriptors.weights_file import write_weights
 
     write_weights(_network(version), folder / "weights.npz")
 

@@ -87,7 +87,7 @@ def matlab() -> Target:
 
 
 def csv() -> Target:
-    from doap_tf.evaluation.hpatches_tasks import read_retrieval, read_verification
+    from doap_tf.evaluation.hpatches.tasks import read_retrieval, read_verification
 
     pairs = b"s1,t1,idx1,s2,t2,idx2\n" + b"i_a,0,0,i_a,1,0\nv_b,2,1,i_a,3,1\n" * 3
     patches = b"s,idx\n" + b"i_a,0\nv_b,1\n" * 3
@@ -118,8 +118,8 @@ def homographies() -> Target:
 
 
 def images() -> Target:
-    from doap_tf.matching.images import as_colour, as_grey, read_image
-    from doap_tf.readers import read_image as read_plain_image
+    from doap_tf.readers import read_grey as read_plain_image
+    from doap_tf.readers.images import as_colour, as_grey, read_image
 
     random = np.random.default_rng(0)
     grey = random.integers(0, 256, (12, 10), np.uint8)
@@ -191,7 +191,7 @@ def flag_files() -> Target:
 
 
 def archives() -> Target:
-    from doap_tf.readers.sources import extract
+    from doap_tf.readers.original_files import extract
 
     files = {"top/data.txt": b"1" * 300, "top/deep/more.txt": bytes(range(256))}
     examples = []
@@ -225,15 +225,15 @@ def archives() -> Target:
 
 
 def weights() -> Target:
-    from doap_tf.pretrained.registry import from_pretrained
-    from doap_tf.pretrained.weights_file import write_weights
+    from doap_tf.descriptors.registry import from_pretrained
+    from doap_tf.descriptors.weights_file import write_weights
 
     files = _written(lambda folder: write_weights(_network(), folder / "weights.npz"))
     return Target([files], lambda folder: from_pretrained(folder / "weights.npz"))
 
 
 def keras() -> Target:
-    from doap_tf.pretrained.registry import from_pretrained
+    from doap_tf.descriptors.registry import from_pretrained
 
     files = _written(lambda folder: _network().save(folder / "model.keras"))
     return Target([files], lambda folder: from_pretrained(folder / "model.keras"))

@@ -12,9 +12,9 @@ import tensorflow as tf
 
 import doap_tf
 from doap_tf.data import PatchGroups
+from doap_tf.descriptors.weights_file import write_weights
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.pretrained.weights_file import write_weights
 from doap_tf.training.checkpoints import Checkpoints
 from tests.reliability.fuzzing import peak_mb, reset_peak_mb
 

@@ -1,0 +1,72 @@
+"""Running a .tflite model under `doap_tf.Descriptor`, by LiteRT."""
+
+import hashlib
+import os
+import pathlib
+import threading
+
+import numpy as np
+
+from doap_tf.descriptors import tflite_metadata
+from doap_tf.errors import InputError
+
+# Patches at a time where the model leaves the choice: more would fall out of the cache.
+_BATCH = 16
+
+
+class LiteRTBackend:
+    """Runs a .tflite model that `convert_to_tflite` made.
+
+    Args:
+        path: The file.
+        threads: How many threads it may use; by default one for each core.
+    """
+
+    def __init__(self, path: str | os.PathLike, threads: int | None = None):
+        from ai_edge_litert.interpreter import Interpreter
+
+        model = pathlib.Path(path).read_bytes()
+        try:
+            metadata = tflite_metadata.read(model)
+            self._interpreter = Interpreter(
+                model_content=model, num_threads=threads or os.cpu_count()
+            )
+        except ValueError as error:
+            raise InputError(
+                f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
+            ) from error
+        self.input_size: int = metadata["input_size"]
+        self.head: str = metadata["head"]
+        self.output_dim: int = metadata["output_dim"]
+        self.magnification: float = metadata["magnification"]
+        self._fixed_batch: int | None = metadata["batch_size"]
+        self._sha256 = hashlib.sha256(model).hexdigest()
+        self._interpreter.allocate_tensors()
+        self._input = self._interpreter.get_input_details()[0]["index"]
+        self._output = self._interpreter.get_output_details()[0]["index"]
+        self._lock = threading.Lock()  # an interpreter serves one thread at a time
+
+    def infer(self, patches: np.ndarray) -> np.ndarray:
+        """See `doap_tf.descriptors.Backend.infer`; threads take turns."""
+        patches = patches.astype(np.float32, copy=False)
+        step = self._fixed_batch or _BATCH
+        with self._lock:
+            batches = [
+                self._run(patches[start : start + step]) for start in range(0, len(patches), step)
+            ]
+        return np.concatenate(batches)
+
+    def weights_sha256(self) -> str:
+        """The file's hash: what was quantised differs from the weights that it was made of."""
+        return self._sha256
+
+    def _run(self, patches: np.ndarray) -> np.ndarray:
+        count = len(patches)
+        if self._fixed_batch is not None:
+            patches = np.pad(patches, [(0, self._fixed_batch - count), (0, 0), (0, 0), (0, 0)])
+        elif tuple(self._interpreter.get_input_details()[0]["shape"]) != patches.shape:
+            self._interpreter.resize_tensor_input(self._input, patches.shape)
+            self._interpreter.allocate_tensors()
+        self._interpreter.set_tensor(self._input, patches)
+        self._interpreter.invoke()
+        return self._interpreter.get_tensor(self._output)[:count]

@@ -1,0 +1,112 @@
+"""HPatches' matching task: every reference patch takes its nearest neighbour in each target."""
+
+import collections
+from typing import Any, NamedTuple
+
+import numpy as np
+import tqdm
+
+from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, TARGETS, PatchSequences
+from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
+from doap_tf.evaluation.result import Curve, Plots, Strip
+from doap_tf.metrics import average_precision, match, paired_distances, precision_recall_curve
+from doap_tf.parallel import parallel_map
+from doap_tf.readers.strips import PATCH
+
+_KINDS = {"i": "illumination", "v": "viewpoint"}
+_EXAMPLES = 12
+_EXAMPLE_LEVEL = "hard"
+
+
+class _Example(NamedTuple):
+    distance: float
+    sequence: str
+    strip: str
+    patch: int
+    neighbour: int
+
+
+def evaluate_matching(
+    descriptors: StripDescriptors, method: str, memory_mb: float
+) -> tuple[dict[str, Any], Plots]:
+    """Scores by level, kind of change and sequence, with curves over all matches of a level."""
+    precisions: dict[str, dict[str, float]] = {level: {} for level in LEVELS}
+    pooled: dict[str, list[tuple[np.ndarray, ...]]] = collections.defaultdict(list)
+    examples: dict[bool, list[_Example]] = {True: [], False: []}
+    norm = descriptors.norm
+    for sequence in tqdm.tqdm(descriptors.sequences.lengths, "matching", disable=None):
+        reference = descriptors.load(sequence, "ref")
+        for level, prefix in LEVELS.items():
+            values = []
+            for strip in (f"{prefix}{target}" for target in TARGETS):
+                target = descriptors.load(sequence, strip)
+                distances, right, neighbours = match(reference, target, norm, memory_mb)
+                values.append(average_precision(distances, right, method, len(right)))
+                same = paired_distances(reference, target, norm, memory_mb)
+                other = paired_distances(reference, np.roll(target, 1, axis=0), norm, memory_mb)
+                pooled[level].append((distances, right, same, other))
+                if level == _EXAMPLE_LEVEL:
+                    for kind, kept in examples.items():
+                        places = np.flatnonzero(right == kind)
+                        places = places[np.argsort(distances[places], kind="stable")[:_EXAMPLES]]
+                        kept += [
+                            _Example(
+                                float(distances[i]), sequence, strip, int(i), int(neighbours[i])
+                            )
+                            for i in places
+                        ]
+            precisions[level][sequence] = float(np.mean(values))
+    return _scores(precisions), _plots(pooled, examples, descriptors.sequences)
+
+
+def _scores(precisions: dict[str, dict[str, float]]) -> dict[str, Any]:
+    scores: dict[str, Any] = {}
+    for level, by_sequence in precisions.items():
+        scores[level] = {"mean": float(np.mean(list(by_sequence.values())))}
+        for initial, kind in _KINDS.items():
+            values = [v for name, v in by_sequence.items() if name.startswith(f"{initial}_")]
+            if values:
+                scores[level][kind] = float(np.mean(values))
+        scores[level]["sequences"] = by_sequence
+    scores["mean"] = float(np.mean([scores[level]["mean"] for level in LEVELS]))
+    return scores
+
+
+def _plots(
+    pooled: dict[str, list[tuple[np.ndarray, ...]]],
+    examples: dict[bool, list[_Example]],
+    sequences: PatchSequences,
+) -> Plots:
+    plots = Plots()
+    for level, parts in pooled.items():
+        distances, right, same, other = map(np.concatenate, zip(*parts, strict=True))
+        precision, recall = precision_recall_curve(distances, right, len(right))
+        plots.precision_recall[f"matching, {level}"] = Curve.thinned(recall, precision)
+        plots.distances[level] = (same, other)
+    titles = {
+        True: f"Nearest right matches ({_EXAMPLE_LEVEL})",
+        False: f"Nearest wrong matches ({_EXAMPLE_LEVEL})",
+    }
+    for kind, title in titles.items():
+        if examples[kind]:
+            plots.strips.append(_strip(title, sorted(examples[kind])[:_EXAMPLES], sequences))
+    return plots
+
+
+def _strip(title: str, examples: list[_Example], sequences: PatchSequences) -> Strip:
+    roles = ("reference", "nearest", "true match")
+    patches = np.empty((len(roles), len(examples), PATCH, PATCH), np.uint8)
+    # Reading a strip takes longer than all else here, and examples tend to share strips.
+    wanted: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
+    for column, example in enumerate(examples):
+        places = (("ref", example.patch), (example.strip, example.neighbour))
+        for role, (strip, patch) in enumerate((*places, (example.strip, example.patch))):
+            wanted[example.sequence, strip].append((role, column, patch))
+
+    def fill(place: tuple[str, str]) -> None:
+        found = sequences.patches(*place)
+        for role, column, patch in wanted[place]:
+            patches[role, column] = found[patch]
+
+    parallel_map(fill, list(wanted))
+    return Strip(title, roles, patches)

@@ -1,0 +1,298 @@
+"""Groups of patches cut in the manner of HPatches: sixteen views of each place found in a scene."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import pathlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import tqdm
+
+from doap_tf.errors import InputError
+from doap_tf.features.cutting import Pyramid
+from doap_tf.features.detectors import detect
+from doap_tf.features.frames import inside, radii, scale_frames, transform_frames
+from doap_tf.features.orientation import orient
+from doap_tf.features.overlap import thin
+from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION, LEVELS, jitter_frames
+from doap_tf.patch_generation.photometric import change_light
+from doap_tf.patch_generation.process_map import process_map
+from doap_tf.patch_generation.scenes import Scene
+from doap_tf.patch_generation.viewpoint import change_viewpoint
+from doap_tf.patch_generation.visibility import VISIBLE, looks
+from doap_tf.readers.image_sequences import read_image_sequence
+from doap_tf.readers.images import read_grey
+from doap_tf.readers.strips import STRIPS
+
+_DETECTORS = ("dog", "harris_laplace", "hessian_laplace")
+_TARGETS = 5
+_SMALLEST_SIDE = 64
+_MOST_PIXELS = 1 << 21  # larger photographs are shrunk to this: their finest pixels are soft
+_ALIGNED_IMAGES = 100  # used of one scene, at most
+_MEDIAN_OF = 11  # of these, at most, make the picture in which features are looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupSettings:
+    """How groups are cut.
+
+    Frames are found, thinned out and jittered as for HPatches' patches. The magnification decides
+    only how much is cut around them: the same frames at any magnification, with the border's
+    pixels repeated where a patch reaches beyond the image.
+
+    Attributes:
+        patch_size: pixels along a side.
+        magnification: half a patch's side over the radius of its frame.
+        max_groups: at most so many a scene.
+        max_overlap: of the ellipses that HPatches' patches of two groups show, at most.
+        seed: of the views, jitter and light.
+    """
+
+    patch_size: int = 65
+    magnification: float = 5.0
+    max_groups: int = 500
+    max_overlap: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("patch_size", "magnification", "max_groups"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be positive")
+        if not 0 < self.max_overlap < 1:
+            raise InputError(f"max_overlap is {self.max_overlap}; it must lie between 0 and 1")
+
+
+class Groups(NamedTuple):
+    """The groups of one scene.
+
+    Attributes:
+        patches: uint8 [n, 16, S, S]; views in the order of HPatches: the reference, five targets
+            with easy jitter, the same five with hard and with tough jitter.
+        frames: float64 [n, 2, 3] in the reference image.
+        warnings: what was left out of the scene, and why.
+    """
+
+    patches: np.ndarray
+    frames: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+
+def cut_groups(scene: Scene, settings: GroupSettings) -> Groups:
+    """Cuts the groups of one scene; the same ones for the same settings and contents."""
+    name = hashlib.sha256(scene.name.encode()).digest()
+    rng = np.random.default_rng([settings.seed, *np.frombuffer(name, np.uint32).tolist()])
+    cut = {"photos": _cut_photo, "aligned": _cut_aligned, "sequences": _cut_sequence}[scene.kind]
+    return cut(scene, settings, rng)
+
+
+def generate_groups(
+    scenes: Iterable[Scene], settings: GroupSettings, processes: int | None = None
+) -> Iterator[tuple[Scene, Groups]]:
+    """Cuts scene after scene in several processes, with a progress bar.
+
+    Gives scenes in their order and the same groups whatever the number of processes; no more than
+    two scenes a process are in memory. Photographs and aligned scenes that cannot be used are
+    skipped with a warning; if that leaves nothing, and for any fault of an image sequence, an
+    InputError is raised.
+    """
+    scenes = list(scenes)
+    found = 0
+    results = process_map(lambda scene: _cut_or_explain(scene, settings), scenes, processes)
+    for scene, groups in zip(scenes, tqdm.tqdm(results, "cutting", len(scenes)), strict=True):
+        for warning in groups.warnings:
+            warnings.warn(warning, stacklevel=2)
+        if len(groups.patches):
+            found += 1
+            yield scene, groups
+    if not found:
+        raise InputError(f"none of {len(scenes)} scenes gave groups of patches; see the warnings")
+
+
+def _cut_or_explain(scene: Scene, settings: GroupSettings) -> Groups:
+    try:
+        groups = cut_groups(scene, settings)
+    except InputError as error:
+        if scene.kind == "sequences":
+            raise
+        return _no_groups(settings, f"{scene.name} is skipped: {error}")
+    if not len(groups.patches):
+        return _no_groups(settings, f"{scene.name} is skipped: no features were found in it")
+    return groups
+
+
+def _no_groups(settings: GroupSettings, warning: str) -> Groups:
+    size = settings.patch_size
+    return Groups(np.zeros((0, len(STRIPS), size, size), np.uint8), np.zeros((0, 2, 3)), (warning,))
+
+
+def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
+    image = _read_photo(scene.files[0])
+    frames = _find_frames(image, settings)
+    seen = looks(image, frames)
+    images, homographies = [image], [np.eye(3)]
+    visible = np.ones(len(frames), dtype=bool)
+    for _ in range(_TARGETS):
+        view, homography = change_viewpoint(image, rng)
+        images.append(change_light(view, rng))
+        homographies.append(homography)
+        seen_again = looks(images[-1], transform_frames(frames, homography))
+        visible &= (seen * seen_again).sum(axis=1) >= VISIBLE
+    return _cut_images(frames[visible], images, homographies, settings, rng)
+
+
+def _cut_sequence(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
+    sequence = read_image_sequence(scene.files[0].parent)
+    images = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in sequence.images]
+    frames = _find_frames(images[0], settings)
+    return _cut_images(frames, images, [np.eye(3), *sequence.homographies], settings, rng)
+
+
+def _cut_images(
+    frames: np.ndarray,
+    images: list[np.ndarray],
+    homographies: list[np.ndarray],
+    settings: GroupSettings,
+    rng: np.random.Generator,
+) -> Groups:
+    """Cuts groups whose HPatches' patches lie inside of all images, the reference's first."""
+    for image, homography in zip(images, homographies, strict=True):
+        frames = frames[_inside(transform_frames(frames, homography), image)]
+    frames = frames[: settings.max_groups]
+    members = np.tile(np.arange(len(images)), (len(frames), 1))
+    return _cut_views(frames, members, images.__getitem__, homographies, settings, rng)
+
+
+def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
+    """Every group takes its reference and its targets from six images, of its own choice, in which
+    its place is visible. Features are looked for in the median of some images, where what moved is
+    gone."""
+    files: list[pathlib.Path] = []
+    skipped: list[str] = []
+    shape: tuple[int, ...] = ()
+    for file in scene.files:
+        try:
+            image = _read_photo(file)
+        except InputError as error:
+            skipped.append(f"{file.name} of {scene.name} is skipped: {error}")
+            continue
+        if shape and image.shape != shape:
+            raise InputError(
+                f"{file} has shape {image.shape}, {files[0].name} has {shape}; aligned images are "
+                "of the same size, a folder for each scene"
+            )
+        shape = image.shape
+        files.append(file)
+    if len(files) <= _TARGETS:
+        raise InputError(
+            f"{len(files)} usable images in {scene.name}; an aligned scene has at least "
+            f"{_TARGETS + 1}"
+        )
+    files = _spread(files, _ALIGNED_IMAGES)
+    median = np.median([_read_photo(file) for file in _spread(files, _MEDIAN_OF)], axis=0)
+    median = median.astype(np.uint8)
+    frames = _find_frames(median, settings)
+    seen = np.stack([looks(_read_photo(file), frames) for file in files], axis=1)
+    visible = np.einsum("np,ntp->nt", looks(median, frames), seen) >= VISIBLE
+    reference = np.where(visible, rng.random(visible.shape), -1).argmax(axis=1)
+    in_reference = seen[np.arange(len(frames)), reference]
+    visible &= np.einsum("np,ntp->nt", in_reference, seen) >= VISIBLE
+    kept = np.flatnonzero(visible.sum(axis=1) > _TARGETS)[: settings.max_groups]
+    frames, visible, reference = frames[kept], visible[kept], reference[kept]
+    lottery = np.where(visible, rng.random(visible.shape), -1)
+    lottery[np.arange(len(frames)), reference] = 2
+    members = np.argsort(-lottery, axis=1)[:, : _TARGETS + 1]
+    groups = _cut_views(
+        frames,
+        members,
+        lambda index: _read_photo(files[index]),
+        [np.eye(3)] * len(files),
+        settings,
+        rng,
+    )
+    return groups._replace(warnings=tuple(skipped))
+
+
+def _read_photo(path: pathlib.Path) -> np.ndarray:
+    image = read_grey(path)
+    if min(image.shape) < _SMALLEST_SIDE:
+        raise InputError(
+            f"{path} is {image.shape[1]}×{image.shape[0]} pixels; wanted are {_SMALLEST_SIDE} at "
+            "least along both sides"
+        )
+    shrink = np.sqrt(_MOST_PIXELS / image.size)
+    if shrink < 1:
+        image = cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
+    return image
+
+
+def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
+    """Oriented frames [n, 2, 3] of several detectors, strong ones first, whose HPatches' patches
+    lie inside of the image and overlap little; more than wanted, for not all will be visible."""
+    found, ranks = [], []
+    for detector in _DETECTORS:
+        frames = detect(image, detector, oriented=False).frames
+        frames = frames[_inside(frames, image)]
+        found.append(frames)
+        ranks.append(_ranks_within(np.floor(np.log2(radii(frames)))))
+    # Responses of different detectors do not compare, but ranks do; ranked by octave, the many
+    # small features leave room for larger ones.
+    order = np.argsort(np.concatenate(ranks), kind="stable")
+    candidates = np.concatenate(found)[order]
+    patches = scale_frames(candidates, HPATCHES_MAGNIFICATION)
+    kept = thin(patches, settings.max_overlap, 2 * settings.max_groups)
+    return orient(image, candidates[kept])
+
+
+def _inside(frames: np.ndarray, image: np.ndarray) -> np.ndarray:
+    """Whether HPatches' patches at frames [n, 2, 3] lie inside of the image, bool [n]."""
+    return inside(scale_frames(frames, HPATCHES_MAGNIFICATION), image.shape)
+
+
+def _ranks_within(classes: np.ndarray) -> np.ndarray:
+    """How many earlier elements are of the same class, for each of [n]."""
+    order = np.argsort(classes, kind="stable")
+    ranks = np.empty(len(classes), np.intp)
+    ranks[order] = np.arange(len(classes)) - np.searchsorted(classes[order], classes[order])
+    return ranks
+
+
+def _spread(files: list[pathlib.Path], count: int) -> list[pathlib.Path]:
+    """At most `count` of the files, evenly spread."""
+    chosen = np.linspace(0, len(files) - 1, min(len(files), count)).round().astype(int)
+    return [files[index] for index in chosen]
+
+
+def _cut_views(
+    frames: np.ndarray,
+    members: np.ndarray,
+    load: Callable[[int], np.ndarray],
+    homographies: list[np.ndarray],
+    settings: GroupSettings,
+    rng: np.random.Generator,
+) -> Groups:
+    """Cuts all views of all groups, one image at a time.
+
+    Args:
+        frames: [n, 2, 3] in the reference.
+        members: [n, 6], the images that hold a group's reference and its five targets.
+        load: gives an image by its number.
+        homographies: from the reference to each image.
+    """
+    views = np.empty((len(STRIPS), *frames.shape))
+    views[0] = frames
+    for level, amplitude in enumerate(LEVELS.values()):
+        for target in range(_TARGETS):
+            views[1 + level * _TARGETS + target] = jitter_frames(frames, amplitude, rng)
+    images = members[:, [0, *(list(range(1, _TARGETS + 1)) * len(LEVELS))]].T
+    size = settings.patch_size
+    patches = np.empty((len(frames), len(STRIPS), size, size), np.uint8)
+    for number in np.unique(images):
+        view, group = np.nonzero(images == number)
+        placed = transform_frames(views[view, group], homographies[number])
+        patches[group, view] = Pyramid(load(number)).cut(placed, size, settings.magnification)
+    return Groups(patches, frames)

@@ -1,1 +1,0 @@
-"""Networks that ship with the package, and loading of any trained one."""

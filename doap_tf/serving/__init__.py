@@ -1,0 +1,6 @@
+"""A client of networks behind TensorFlow Serving."""
+
+from doap_tf.serving.client import ServingClient
+from doap_tf.serving.transports import ServingError
+
+__all__ = ["ServingClient", "ServingError"]

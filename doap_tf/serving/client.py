@@ -1,0 +1,181 @@
+"""Describing patches and images with a model behind TensorFlow Serving."""
+
+import functools
+import pathlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from doap_tf.descriptors.descriptor import checked_patches
+from doap_tf.errors import InputError
+from doap_tf.metrics import NORM_HAMMING, NORM_L2
+from doap_tf.serving.transports import Endpoint, ServingError, connect
+
+__all__ = ["ServingClient", "ServingError"]
+
+# What one request holds at most; `max_batch_size` of serving/batching.config is as large.
+_PATCHES_PER_REQUEST = 256
+_FRAMES_PER_REQUEST = 1024
+_FEWEST_FRAMES = 16
+_OVERHEAD = 64 * 1024  # bytes of a message for all that is not tensors
+
+_Answer = TypeVar("_Answer")
+
+
+class ServingClient:
+    """A descriptor that runs on a server; many threads may share one client.
+
+    A request that fails for a passing reason (the server is away, overloaded or too slow) is sent
+    again after a pause that doubles each time.
+
+    Args:
+        address: `grpc://host:8500` or `http://host:8501`; with TLS `grpcs://` or `https://`.
+        model: Name of the model.
+        version: Number of the version; by default the newest.
+        timeout: Seconds that one attempt may take.
+        attempts: How often a request is sent at most.
+        backoff: Seconds of the first pause. Chance takes up to half of each, so that clients that
+            failed together do not come back together.
+        max_message_bytes: Size of the largest message; larger requests are split.
+        root_certificates: PEM file of who signed the server's certificate; by default the
+            authorities that the system trusts.
+
+    Example:
+        >>> with ServingClient("grpc://localhost:8500", "doap-128") as client:
+        ...     descriptors = client.describe(patches)
+    """
+
+    def __init__(
+        self,
+        address: str,
+        model: str,
+        *,
+        version: int | None = None,
+        timeout: float = 10.0,
+        attempts: int = 4,
+        backoff: float = 0.2,
+        max_message_bytes: int = 4 * 1024 * 1024,
+        root_certificates: pathlib.Path | None = None,
+    ):
+        if not (attempts >= 1 and timeout > 0 and max_message_bytes > _OVERHEAD):
+            raise InputError(
+                f"attempts and timeout must be above 0, not {attempts} and {timeout}, and "
+                f"max_message_bytes above {_OVERHEAD}, not {max_message_bytes}."
+            )
+        self.timeout = timeout
+        self.attempts = attempts
+        self.backoff = backoff
+        self._room = max_message_bytes - _OVERHEAD
+        self._transport = connect(
+            Endpoint(address, model, version, max_message_bytes, root_certificates)
+        )
+
+    def __enter__(self) -> "ServingClient":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all connections."""
+        self._transport.close()
+
+    @functools.cached_property
+    def signatures(self) -> dict[str, dict[str, int]]:
+        """The last dimension of every output of every signature of the served model."""
+        return self._patiently(self._transport.signatures)
+
+    @property
+    def binary(self) -> bool:
+        """Whether descriptors are packed bits."""
+        return "describe_packed" in self.signatures
+
+    @property
+    def dimension(self) -> int:
+        """Number of values, or of bits."""
+        return self.signatures["serving_default"]["descriptors"]
+
+    @property
+    def norm(self) -> int:
+        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
+        return NORM_HAMMING if self.binary else NORM_L2
+
+    def describe(self, patches: np.ndarray) -> np.ndarray:
+        """Describes patches as `doap_tf.Descriptor.describe` does; 8-bit ones cost less traffic."""
+        patches = checked_patches(patches)
+        if patches.dtype != np.uint8:
+            patches = patches.astype(np.float32)
+            rows = self._in_parts("serving_default", patches, "descriptors")
+            return np.packbits(rows > 0, axis=1) if self.binary else rows
+        if self.binary:
+            return self._in_parts("describe_packed", patches, "packed")
+        return self._in_parts("describe_uint8", patches, "descriptors")
+
+    def describe_image(self, image: bytes, frames: npt.ArrayLike) -> np.ndarray:
+        """Describes places of an image, at the magnification that the model was trained for.
+
+        Args:
+            image: A JPEG or PNG file. Its EXIF orientation is not applied.
+            frames: 2×3 maps from the unit circle to pixels, [K, 2, 3].
+
+        Returns:
+            float32 [K, D], or packed bits, uint8 [K, bits / 8].
+        """
+        rows = np.asarray(frames, np.float32).reshape(-1, 6)
+        output = "packed" if self.binary else "descriptors"
+        images = np.array([image], object)
+        room = self._room - self._transport.size_of(rows[:_FRAMES_PER_REQUEST])
+        if self._transport.size_of(images) > room:
+            raise InputError(
+                f"the image has {len(image)} bytes, more than fit into one message: send a smaller "
+                "one or raise max_message_bytes, here and on the server."
+            )
+        parts = [self._empty("describe_image", output)]
+        for start in range(0, len(rows), _FRAMES_PER_REQUEST):
+            part = rows[start : start + _FRAMES_PER_REQUEST]
+            # Rounded up to a power of two: servers only join requests of equal shape.
+            length = max(_FEWEST_FRAMES, 1 << (len(part) - 1).bit_length())
+            padded = np.pad(part, [(0, length - len(part)), (0, 0)])[np.newaxis]
+            inputs = {"images": images, "frames": padded}
+            parts.append(self.predict("describe_image", inputs, [output])[output][0, : len(part)])
+        return np.concatenate(parts, dtype=parts[0].dtype, casting="unsafe")  # JSON has no uint8
+
+    def predict(
+        self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Calls any signature once, in one request, with all the patience of this client."""
+        if signature not in self.signatures:
+            raise InputError(
+                f"the served model has no signature {signature!r}; it has "
+                f"{', '.join(sorted(self.signatures))}."
+            )
+        return self._patiently(
+            lambda timeout: self._transport.predict(signature, inputs, outputs, timeout)
+        )
+
+    def _in_parts(self, signature: str, patches: np.ndarray, output: str) -> np.ndarray:
+        parts = [self._empty(signature, output)]
+        fitting = self._room // max(1, self._transport.size_of(patches[:1]))
+        step = max(1, min(_PATCHES_PER_REQUEST, fitting))
+        for start in range(0, len(patches), step):
+            inputs = {"patches": patches[start : start + step]}
+            parts.append(self.predict(signature, inputs, [output])[output])
+        return np.concatenate(parts, dtype=parts[0].dtype, casting="unsafe")  # JSON has no uint8
+
+    def _empty(self, signature: str, output: str) -> np.ndarray:
+        dtype = np.uint8 if output == "packed" else np.float32
+        return np.empty([0, self.signatures[signature][output]], dtype)
+
+    def _patiently(self, send: Callable[[float], _Answer]) -> _Answer:
+        for attempt in range(self.attempts - 1):
+            try:
+                return send(self.timeout)
+            except ServingError as error:
+                if not error.retryable:
+                    raise
+            time.sleep(self.backoff * 2**attempt * random.uniform(0.5, 1.0))
+        return send(self.timeout)

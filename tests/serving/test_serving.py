@@ -1,0 +1,393 @@
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+
+import doap_tf
+from doap_tf.descriptors.descriptor import Descriptor
+from doap_tf.errors import InputError
+from doap_tf.features.cutting import cut_patches
+from doap_tf.features.frames import similarity_frames
+from doap_tf.serving import ServingClient, ServingError
+from doap_tf.serving import client as serving_client
+
+pytest.importorskip("tensorflow_serving")
+
+SCHEMES = ("grpc", "http")
+
+
+class SessionServer:
+    """The process of session_server.py."""
+
+    def __init__(self, folder: pathlib.Path, *certificate: pathlib.Path):
+        script = pathlib.Path(__file__).with_name("session_server.py")
+        self.process = subprocess.Popen(
+            [sys.executable, script, folder, *certificate],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+        )
+        ports = json.loads(self.process.stdout.readline())
+        self.addresses = {scheme: f"{scheme}://localhost:{port}" for scheme, port in ports.items()}
+
+    def order(self, command: str) -> str:
+        print(command, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory) -> tuple[pathlib.Path, ...]:
+    """A certificate for localhost that it signed itself, and its key; nothing without openssl."""
+    if not shutil.which("openssl"):
+        return ()
+    folder = tmp_path_factory.mktemp("tls")
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=DNS:localhost -keyout key.pem -out certificate.pem"
+    )
+    subprocess.run(shlex.split(command), cwd=folder, check=True, capture_output=True)
+    return folder / "certificate.pem", folder / "key.pem"
+
+
+@pytest.fixture(scope="session")
+def server(exports, certificate):
+    server = SessionServer(exports, *certificate)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def descriptor(networks) -> Descriptor:
+    return Descriptor(networks["binary_st"])
+
+
+@pytest.fixture
+def client(server):
+    """Makes clients, by scheme, that do not wait long."""
+    with contextlib.ExitStack() as stack:
+
+        def make(scheme: str, model: str = "binary_st", **options) -> ServingClient:
+            options = {"timeout": 30.0, "backoff": 0.01, **options}
+            return stack.enter_context(ServingClient(server.addresses[scheme], model, **options))
+
+        yield make
+
+
+@pytest.fixture(scope="session")
+def image() -> np.ndarray:
+    return skimage.data.camera()
+
+
+@pytest.fixture(scope="session")
+def frames() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0, 512, [2, 40])
+    return similarity_frames(x, y, rng.uniform(1, 20, 40), rng.uniform(-3, 3, 40))
+
+
+def _png(image: np.ndarray) -> bytes:
+    return cv2.imencode(".png", image)[1].tobytes()
+
+
+def _alike(first: np.ndarray, second: np.ndarray, least: float = 0.999) -> bool:
+    """Whether packed bits agree but for rounding: those of other patches would differ by half."""
+    assert first.shape == second.shape
+    assert first.dtype == second.dtype == np.uint8
+    return not first.size or np.mean(np.unpackbits(first) == np.unpackbits(second)) >= least
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1000])
+def test_patch_signatures_of_a_binary_network(client, descriptor, groups, count):
+    """One request each, whatever the batch."""
+    patches = np.resize(groups.patches, [count, 48, 48])[..., np.newaxis]
+    expected = descriptor.describe(patches)
+    predict = client("grpc", max_message_bytes=1 << 26).predict
+    floats = predict("serving_default", {"patches": patches.astype(np.float32)}, ["descriptors"])
+    integers = predict("describe_uint8", {"patches": patches}, ["descriptors"])
+    packed = predict("describe_packed", {"patches": patches}, ["packed"])
+    for found in (floats["descriptors"], integers["descriptors"]):
+        assert found.shape == (count, 128)
+        assert np.all(np.abs(found) == 1.0)
+        assert _alike(np.packbits(found > 0, axis=1), expected)
+    assert _alike(packed["packed"], expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 1000])
+def test_patch_signatures_of_a_real_network(client, networks, groups, count):
+    patches = np.resize(groups.patches, [count, 48, 48])[..., np.newaxis]
+    expected = Descriptor(networks["real"]).describe(patches)
+    predict = client("grpc", "real", max_message_bytes=1 << 26).predict
+    for signature, batch in (
+        ("serving_default", patches.astype(np.float32)),
+        ("describe_uint8", patches),
+    ):
+        found = predict(signature, {"patches": batch}, ["descriptors"])["descriptors"]
+        assert found.shape == (count, 128)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_image_signature_of_a_real_network(client, networks, image, frames):
+    descriptor = Descriptor(networks["real"])
+    expected = descriptor.describe(cut_patches(image, frames, 32, descriptor.magnification))
+    found = client("grpc", "real").describe_image(_png(image), frames)
+    assert np.sum(found * expected, axis=1).min() > 0.99
+
+
+@pytest.mark.parametrize("side", [16, 42, 100])
+def test_patches_of_any_square_size_are_resized_as_the_wrapper_does(client, descriptor, side):
+    patches = np.random.default_rng(0).uniform(-1, 1, [3, side, side]).astype(np.float32)
+    found = client("grpc").describe(patches)
+    assert _alike(found, descriptor.describe(patches), 0.99)
+
+
+def test_images_are_cut_like_patches(client, descriptor, image, frames):
+    expected = descriptor.describe(cut_patches(image, frames, 42, descriptor.magnification))
+    found = client("grpc").describe_image(_png(image), frames)
+    assert _alike(found, expected, 0.97)
+    color = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    jpeg = cv2.imencode(".jpg", color, [cv2.IMWRITE_JPEG_QUALITY, 100])[1].tobytes()
+    assert _alike(client("grpc").describe_image(jpeg, frames), expected, 0.95)
+
+
+@pytest.mark.parametrize(("images", "places"), [(0, 4), (2, 0), (3, 5)])
+def test_padding_among_frames_gives_zeros(client, image, frames, images, places):
+    """Zeros, and the equal numbers that a padding server puts in, are padding; NaN is no frame."""
+    rows = np.zeros([images, places, 6], np.float32)
+    rows[:, 1:2] = frames[:1].reshape(6)
+    rows[:, 2:3] = 7.7
+    rows[:, 3:4] = np.nan
+    outputs = client("grpc").predict(
+        "describe_image",
+        {"images": np.array([_png(image)] * images, object), "frames": rows},
+        ["descriptors", "packed"],
+    )
+    assert outputs["descriptors"].shape == (images, places, 128)
+    assert outputs["packed"].shape == (images, places, 16)
+    real = np.zeros([images, places], bool)
+    real[:, 1:2] = True
+    np.testing.assert_array_equal(np.abs(outputs["descriptors"]).min(axis=2), real)
+    np.testing.assert_array_equal(np.abs(outputs["descriptors"]).max(axis=2), real)
+    np.testing.assert_array_equal(outputs["packed"].any(axis=2), real)
+
+
+def test_a_bad_patch_spoils_no_other(client, descriptor, groups):
+    patches = groups.patches[:5].astype(np.float32)
+    expected = descriptor.describe(patches)
+    patches[2, 3, 3] = np.nan
+    found = client("grpc").predict(
+        "serving_default", {"patches": patches[..., np.newaxis]}, ["descriptors"]
+    )["descriptors"]
+    others = [0, 1, 3, 4]
+    assert _alike(np.packbits(found[others] > 0, axis=1), expected[others])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_client_is_a_descriptor(client, descriptor, groups, image, frames, scheme):
+    remote = client(scheme)
+    assert (remote.norm, remote.dimension) == (descriptor.norm, descriptor.dimension)
+    for patches in (groups.patches[:9], groups.patches[:9] / np.float32(255), groups.patches[:0]):
+        found = remote.describe(patches)
+        assert found.dtype == np.uint8
+        assert _alike(found, descriptor.describe(patches), 0.999)
+    found = remote.describe_image(_png(image), frames)
+    assert _alike(found, client("grpc").describe_image(_png(image), frames))
+    assert remote.describe_image(_png(image), frames[:0]).shape == (0, 16)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_large_requests_are_split_below_the_limit(client, descriptor, groups, scheme, monkeypatch):
+    patches = groups.patches[:60]
+    limit = 160 * 1024
+    remote = client(scheme, max_message_bytes=limit)
+    sent = []
+    predict = remote._transport.predict
+
+    def spy(signature, inputs, outputs, timeout):
+        sent.append(remote._transport.size_of(inputs["patches"]))
+        return predict(signature, inputs, outputs, timeout)
+
+    monkeypatch.setattr(remote._transport, "predict", spy)
+    assert _alike(remote.describe(patches), descriptor.describe(patches))
+    assert len(sent) > 1
+    assert max(sent) < limit
+
+
+def test_many_frames_are_split(client, image, frames, monkeypatch):
+    expected = client("grpc").describe_image(_png(image), frames)
+    monkeypatch.setattr(serving_client, "_FRAMES_PER_REQUEST", 17)
+    assert _alike(client("grpc").describe_image(_png(image), frames), expected)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_passing_errors_are_retried(client, server, descriptor, groups, scheme):
+    remote = client(scheme, attempts=3)
+    assert remote.binary  # asks the server, before the errors begin
+    server.order("fail 2")
+    patches = groups.patches[:2]
+    assert _alike(remote.describe(patches), descriptor.describe(patches))
+    server.order("fail 3")
+    with pytest.raises(ServingError, match="ordered to fail"):
+        remote.describe(patches)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_slow_answers_time_out_and_are_retried(client, server, descriptor, groups, scheme):
+    patches = groups.patches[:2]
+    remote = client(scheme, attempts=2)
+    remote.describe(patches)
+    server.order("stall 1")
+    remote.timeout = 2.0
+    assert _alike(remote.describe(patches), descriptor.describe(patches))
+    server.order("stall 1")
+    remote.timeout, remote.attempts = 0.2, 1
+    with pytest.raises(ServingError):
+        remote.describe(patches)
+    server.order("release")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_lasting_errors_are_not_retried(client, server, groups, scheme):
+    """A fault that waits for the second attempt must still be there afterwards."""
+    remote = client(scheme)
+    broken = {"images": np.array([b"no image"], object), "frames": np.ones([1, 1, 6], np.float32)}
+    with pytest.raises(ServingError) as error:
+        remote.predict("describe_image", broken, ["packed"])
+    assert not error.value.retryable
+    oblong = {"patches": np.zeros([1, 20, 30, 1], np.float32)}
+    with pytest.raises(ServingError, match="square"):
+        remote.predict("serving_default", oblong, ["descriptors"])
+    with (
+        pytest.raises(ServingError) as error,
+        ServingClient(server.addresses[scheme], "other", timeout=30.0) as other,
+    ):
+        other.describe(groups.patches[:1])
+    assert not error.value.retryable
+
+
+def test_bad_arguments_are_refused_in_one_line(client, image, frames):
+    with pytest.raises(InputError, match=r"no signature 'describe'.* describe_image"):
+        client("grpc").predict("describe", {}, [])
+    with pytest.raises(InputError, match="grpc://host:8500"):
+        ServingClient("localhost:8500", "real")
+    with pytest.raises(InputError, match="attempts"):
+        ServingClient("grpc://localhost:8500", "real", attempts=0)
+    with pytest.raises(InputError, match="square"):
+        client("grpc").describe(np.zeros([1, 20, 30], np.uint8))
+    with pytest.raises(InputError, match="max_message_bytes"):
+        client("grpc", max_message_bytes=70_000).describe_image(_png(image), frames)
+
+
+def test_an_absent_server_is_reported_after_all_attempts():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for scheme in SCHEMES:
+            address = f"{scheme}://127.0.0.1:{port}"
+            with ServingClient(
+                address, "binary_st", attempts=2, backoff=0.01, timeout=5.0
+            ) as remote:
+                with pytest.raises(ServingError, match=address) as error:
+                    remote.describe(np.zeros([1, 32, 32], np.uint8))
+                assert error.value.retryable
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_tls_wants_a_known_certificate(client, certificate, descriptor, groups, scheme):
+    if not certificate:
+        pytest.skip("openssl is needed to make a certificate")
+    patches = groups.patches[:2]
+    trusting = client(scheme, root_certificates=certificate[0])
+    assert _alike(trusting.describe(patches), descriptor.describe(patches))
+    with pytest.raises(ServingError, match=r"(?i)certificate|handshake|unavailable"):
+        client(scheme, attempts=1, timeout=5.0).describe(patches)
+
+
+def test_a_thousand_mixed_requests_of_sixteen_threads(
+    client, server, descriptor, groups, image, frames
+):
+    patches = groups.patches[:64]
+    expected = descriptor.describe(patches)
+    png = _png(image[:200, :200])
+    of_image = client("grpc").describe_image(png, frames[:3])
+    remote = {scheme: client(scheme) for scheme in SCHEMES}
+
+    def ask(number: int) -> bool:
+        first, count = number * 7 % 60, 1 + number % 4
+        chosen = slice(first, first + count)
+        transport = remote["http" if number % 5 == 0 else "grpc"]
+        if number % 4 == 0:
+            return _alike(transport.describe_image(png, frames[:3]), of_image, 0.98)
+        batch = patches[chosen] if number % 4 < 3 else patches[chosen].astype(np.float32)
+        return _alike(transport.describe(batch), expected[chosen], 0.98)
+
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        right = list(threads.map(ask, range(300)))
+        before = int(server.order("memory"))
+        right += threads.map(ask, range(300, 1000))
+        grown = int(server.order("memory")) - before
+    assert all(right)
+    assert len(right) == 1000
+    assert grown < 100e6
+
+
+@pytest.fixture(scope="session")
+def model_server(exports):
+    """Address and SavedModel of a real server, where the environment names one."""
+    address = os.environ.get("TENSORFLOW_SERVING_ADDRESS")
+    if address:
+        yield address, pathlib.Path(os.environ["TENSORFLOW_SERVING_MODEL"])
+        return
+    binary = os.environ.get("TENSORFLOW_MODEL_SERVER")
+    if not binary:
+        pytest.skip("neither TENSORFLOW_MODEL_SERVER nor TENSORFLOW_SERVING_ADDRESS is set")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    configuration = pathlib.Path(__file__).parents[2] / "serving" / "batching.config"
+    process = subprocess.Popen(
+        [
+            binary,
+            f"--port={port}",
+            "--model_name=binary_st",
+            f"--model_base_path={exports / 'binary_st'}",
+            "--enable_batching=true",
+            f"--batching_parameters_file={configuration}",
+        ]
+    )
+    yield f"grpc://localhost:{port}", exports / "binary_st"
+    process.terminate()
+    process.wait(30)
+
+
+def test_a_real_server_gives_what_the_saved_model_gives(model_server, groups, image, frames):
+    address, path = model_server
+    expected = doap_tf.from_pretrained(path)
+    with ServingClient(address, path.name, attempts=8, backoff=0.5) as remote:
+        for patches in (groups.patches[:300], groups.patches[:7].astype(np.float32)):
+            found = remote.describe(patches)
+            if expected.binary:
+                assert _alike(found, expected.describe(patches), 0.999)
+            else:
+                np.testing.assert_allclose(found, expected.describe(patches), atol=1e-4)
+        rows = remote.describe_image(_png(image), frames)
+        assert len(rows) == len(frames)
+        with concurrent.futures.ThreadPoolExecutor(16) as threads:
+            parts = list(threads.map(remote.describe, np.split(groups.patches[:320], 80)))
+        expected = remote.describe(groups.patches[:320])
+        np.testing.assert_allclose(np.concatenate(parts), expected, atol=1e-4)
