@@ -16,19 +16,19 @@ from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 _FORMATS = ("saved_model", "tflite", "onnx")
+_PRECISIONS = ("float32", "float16", "int8")
 _CALIBRATION_PATCHES = 512
 _SPLIT_SEED = 0
 
-flags.DEFINE_string("model", None, "Name of a network that ships, training directory or .keras.")
+flags.DEFINE_string("model", None, "Name of a network that ships, training folder or .keras file.")
 flags.DEFINE_string(
     "export_dir",
     None,
-    "Where NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx are written.",
+    "Folder for NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx.",
 )
 flags.DEFINE_list("formats", ["saved_model", "tflite"], f"Any of {', '.join(_FORMATS)}.")
 flags.DEFINE_string("name", None, "NAME of the export; by default taken from --model.")
-flags.DEFINE_integer("version", None, "VERSION of the SavedModel; by default the next one.")
-flags.DEFINE_list("precisions", ["float32", "float16", "int8"], "Of .tflite files.")
+flags.DEFINE_list("precisions", list(_PRECISIONS), "Precisions of the .tflite files.")
 flags.DEFINE_list(
     "batch_sizes",
     ["1", "64"],
@@ -37,10 +37,10 @@ flags.DEFINE_list(
 flags.DEFINE_string(
     "groups",
     None,
-    "Folder of prepared patch groups, like those of the training: half of them give int8 its "
-    "ranges, the other half is for --benchmark.",
+    "Folder of patch groups like those of the training: int8 takes its ranges from half of them, "
+    "--benchmark measures on the other half.",
 )
-flags.DEFINE_boolean("benchmark", False, "Measure what was exported; print and save a report.")
+flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and save a report.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -51,15 +51,12 @@ def main(argv: Sequence[str]) -> None:
     from doap_tf.data import PatchGroups
     from doap_tf.descriptors.registry import from_pretrained
     from doap_tf.export import comparison
-    from doap_tf.export.saved_model import next_version
 
     network = from_pretrained(FLAGS.model).network
     if network is None:
-        raise InputError(f"{FLAGS.model} is an export itself; give the .keras that it came from.")
+        raise InputError(f"{FLAGS.model} is an export itself; give the .keras file it came from.")
     name = FLAGS.name or _name_of(FLAGS.model)
     directory = pathlib.Path(FLAGS.export_dir)
-    if "saved_model" in FLAGS.formats:
-        next_version(directory / name, FLAGS.version)
     calibration, held_out = None, None
     if FLAGS.groups:
         calibration, held_out = PatchGroups.load(FLAGS.groups).split(0.5, _SPLIT_SEED)
@@ -76,11 +73,11 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
-    """Writes all formats; gives those that can be measured, by short names."""
+    """Writes all formats; returns those that can be measured, by short names."""
     from doap_tf.export import convert_to_onnx, export_saved_model, export_tflite
 
     exported = {}
-    # What may lack something on this machine comes first: then nothing at all is written.
+    # Formats that need optional packages come first: if one is missing, nothing is written.
     if "onnx" in FLAGS.formats:
         model = convert_to_onnx(network)
         with files.write_atomically(directory / f"{name}.onnx") as temporary:
@@ -97,28 +94,28 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
             print(path)
     if "saved_model" in FLAGS.formats:
         record = _training_record(FLAGS.model)
-        path = export_saved_model(network, directory / name, FLAGS.version, record)
+        path = export_saved_model(network, directory / name, training_record=record)
         exported["saved_model"] = path
         print(path)
     return exported
 
 
 def _check_flags() -> None:
-    """Finds what is wrong before anything is loaded."""
+    """Checks the flags before anything is loaded."""
     for flag in ("model", "export_dir"):
         if not FLAGS[flag].value:
             raise InputError(f"give --{flag}: {FLAGS[flag].help}")
     _check_list("formats", _FORMATS)
-    _check_list("precisions", ("float32", "float16", "int8"))
+    _check_list("precisions", _PRECISIONS)
     if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
         raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
     if "tflite" in FLAGS.formats and "int8" in FLAGS.precisions and not FLAGS.groups:
         raise InputError(
-            "int8 takes the ranges of activations from real patches: give --groups, a folder of "
-            "patch groups, or leave int8 out of --precisions."
+            "int8 takes the ranges of activations from real patches: give --groups, or leave int8 "
+            "out of --precisions."
         )
     if FLAGS.benchmark and not FLAGS.groups:
-        raise InputError("--benchmark measures agreement on real patches: give --groups.")
+        raise InputError("--benchmark measures on real patches: give --groups.")
     if FLAGS.name and pathlib.PurePath(FLAGS.name).name != FLAGS.name:
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 
@@ -133,13 +130,13 @@ def _check_list(flag: str, known: Sequence[str]) -> None:
 
 
 def _name_of(model: str) -> str:
-    """The last part of a path, without its ending; of the folder where the file is model.keras."""
+    """The last part of a path without .keras; the folder's name for a file model.keras."""
     path = pathlib.Path(model).resolve()
     return path.parent.name if path.name == "model.keras" else path.name.removesuffix(".keras")
 
 
 def _training_record(model: str) -> dict[str, Any] | None:
-    """The `train.json` of the training directory that the model lies in."""
+    """The `train.json` in the training folder of the model."""
     path = pathlib.Path(model)
     folder = path if path.is_dir() else path.parent
     try:

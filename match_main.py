@@ -1,4 +1,4 @@
-"""Matches two images and draws them, or many and writes what COLMAP or hloc reads.
+"""Matches two images and draws them, or many images for COLMAP or hloc.
 
 python match_main.py --image1=a.jpg --image2=b.jpg --output=matches.png
 python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap --output=matched
@@ -9,7 +9,6 @@ import pathlib
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from absl import flags
@@ -18,65 +17,63 @@ from doap_tf import commands, files
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
-_FORMATS = ("h5", "colmap")
 
 # A pair
-flags.DEFINE_string("image1", None, "The first image of a pair.")
-flags.DEFINE_string("image2", None, "The second image of a pair.")
-flags.DEFINE_string("draw_frames", None, "Picture of the first image's keypoints to write.")
-flags.DEFINE_string(
-    "draw_alignment",
-    None,
-    "Picture to write of the strongest patches before and after the spatial transformer.",
-)
+flags.DEFINE_string("image1", None, "First image of a pair.")
+flags.DEFINE_string("image2", None, "Second image of a pair.")
+flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
 # Many images
 flags.DEFINE_string("images", None, "Pattern for many images, such as 'photos/**/*.jpg'.")
 flags.DEFINE_string(
     "pairs",
     "exhaustive",
-    "exhaustive, sequential, or a file with two names a line, below the fixed part of --images.",
+    "exhaustive, sequential, or a file with two names per line, relative to the part of --images "
+    "without wildcards.",
 )
-flags.DEFINE_integer("overlap", 10, "With --pairs=sequential, match each image with so many next.")
-flags.DEFINE_string("format", "h5", "h5 (for hloc) or colmap (its database).")
+flags.DEFINE_integer(
+    "overlap", 10, "Number of following images that --pairs=sequential matches an image with."
+)
+flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
 
 flags.DEFINE_string(
-    "output", None, "Picture of the matches for a pair; for many images the folder to write to."
+    "output", None, "File for a picture of the matches of a pair; output folder for many images."
 )
 
 # Features
 flags.DEFINE_string(
     "model",
     "doap-128",
-    "Name of a network that ships, path of a trained one; or sift or rootsift, OpenCV's own.",
+    "Name of a network that ships, path of a trained one, or a handcrafted descriptor such as "
+    "rootsift.",
 )
 flags.DEFINE_string(
     "detector",
     "dog",
     "dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast or orb.",
 )
-flags.DEFINE_integer("max_keypoints", 8192, "Keep so many of the strongest keypoints; 0 for all.")
+flags.DEFINE_integer(
+    "max_keypoints", 8192, "Number of the strongest keypoints to keep; 0 for all.", lower_bound=0
+)
 flags.DEFINE_list(
     "magnification",
     None,
     "Half the side of a patch over the keypoint's radius; by default what the model was trained "
-    "for. Several, such as 8,28, describe a keypoint at each and are pooled.",
+    "for. Several, such as 8,28, are pooled.",
 )
 flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
 
 # Matching
 flags.DEFINE_string("method", "mutual", "nearest, mutual, ratio or mutual_ratio.")
-flags.DEFINE_float("ratio", 0.8, "Lowe's, for the methods named after it.")
+flags.DEFINE_float("ratio", 0.8, "Lowe's ratio, for --method=ratio and mutual_ratio.")
 flags.DEFINE_string(
     "geometry",
     None,
     "homography, fundamental, essential or none; by default homography for a pair and fundamental "
     "for many images.",
 )
-flags.DEFINE_float("threshold", 3.0, "Pixels within which a match is an inlier.")
+flags.DEFINE_float("threshold", 3.0, "Distance in pixels within which a match is an inlier.")
 flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
-flags.DEFINE_list("intrinsics2", None, "Those of the second camera, if it is another.")
-flags.DEFINE_integer("seed", 0, "Of the samples that geometries are estimated from.")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -93,10 +90,9 @@ def main(argv: Sequence[str]) -> None:
 def _match_pair() -> None:
     from doap_tf import matching
 
-    for name in ("image1", "image2"):
-        if not FLAGS[name].value:
-            raise InputError(f"give --{name}: {FLAGS[name].help}")
-    for name in ("output", "draw_frames", "draw_alignment"):
+    if not (FLAGS.image1 and FLAGS.image2):
+        raise InputError("give both --image1 and --image2.")
+    for name in ("output", "draw_frames"):
         _check_picture(name, FLAGS[name].value)
     image1, image2 = matching.read_image(FLAGS.image1), matching.read_image(FLAGS.image2)
     matcher, extractor = _matcher("homography"), _extractor()
@@ -107,8 +103,8 @@ def _match_pair() -> None:
     if pair.model is not None:
         median = np.median(pair.residuals[pair.inliers])
         print(
-            f"{pair.inliers.sum()} inliers of this {pair.geometry}, half within {median:.2f} "
-            f"pixels:\n{pair.model}"
+            f"{pair.inliers.sum()} inliers of this {pair.geometry}, half of them within "
+            f"{median:.2f} pixels:\n{pair.model}"
         )
     elif pair.geometry is not None:
         print(f"no {pair.geometry} found")
@@ -116,30 +112,16 @@ def _match_pair() -> None:
         title = f"{_short(FLAGS.image1)} – {_short(FLAGS.image2)} · {extractor.name}"
         _write_picture(FLAGS.output, matching.draw_matches(image1, image2, pair, title))
     if FLAGS.draw_frames:
-        title = f"{_short(FLAGS.image1)} · {extractor.detector}"
-        _write_picture(
-            FLAGS.draw_frames, matching.draw_frames(image1, pair.features1.frames, title)
-        )
-    if FLAGS.draw_alignment:
-        describer: Any = extractor.describer
-        if getattr(getattr(describer, "descriptor", None), "network", None) is None:
-            raise InputError(f"--draw_alignment: {extractor.name} has no spatial transformer.")
-        patches = describer.cut(matching.as_grey(image1), pair.features1.frames)
-        picture = matching.draw_alignment(describer.descriptor, patches)
-        _write_picture(FLAGS.draw_alignment, picture)
+        title = f"{_short(FLAGS.image1)} · {FLAGS.detector}"
+        picture = matching.draw_frames(image1, pair.features1.frames, title)
+        _write_picture(FLAGS.draw_frames, picture)
 
 
 def _match_many() -> None:
-    from tqdm import tqdm
-
     from doap_tf import matching
 
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
-    if FLAGS.format not in _FORMATS:
-        raise InputError(f"--format must be one of {', '.join(_FORMATS)}, not {FLAGS.format!r}.")
-    if FLAGS.intrinsics2:
-        raise InputError("--intrinsics2 is for a pair; many images share --intrinsics.")
     folder = pathlib.Path(FLAGS.output)
     images = matching.find_images(FLAGS.images)
     names = list(images)
@@ -155,17 +137,10 @@ def _match_many() -> None:
     settings = extractor.settings() | matcher.settings()
     with matching.MatchStore(folder / "finished.db", settings) as store:
         try:
-            outcome = matching.match_collection(
-                images,
-                pairs,
-                extractor,
-                matcher,
-                store,
-                lambda items, title: tqdm(items, title, disable=None),
-            )
+            outcome = matching.match_collection(images, pairs, extractor, matcher, store)
         except KeyboardInterrupt:
             raise commands.Interrupted(
-                f"interrupted; what is finished is kept in {folder}: give the same command again."
+                f"interrupted; finished work is kept in {folder}: run the same command again."
             ) from None
         for name, reason in outcome.failures.items():
             print(f"skipped {name}: {reason}", file=sys.stderr)
@@ -201,25 +176,13 @@ def _match_many() -> None:
 def _extractor():
     from doap_tf.matching import DescriptorExtractor
 
-    if FLAGS.max_keypoints < 0:
-        raise InputError(f"--max_keypoints must not be negative, as {FLAGS.max_keypoints} is.")
     return DescriptorExtractor(
         FLAGS.model,
         FLAGS.detector,
         FLAGS.max_keypoints or None,
-        _magnification(),
+        _numbers("magnification", "14 or 8,28"),
         FLAGS.oriented,
     )
-
-
-def _magnification() -> list[float] | None:
-    values = FLAGS.magnification
-    try:
-        return None if values is None else [float(value) for value in values]
-    except ValueError as error:
-        raise InputError(
-            f"--magnification must be like 14 or 8,28, not {','.join(values)}."
-        ) from error
 
 
 def _matcher(default_geometry: str):
@@ -231,34 +194,39 @@ def _matcher(default_geometry: str):
         FLAGS.ratio,
         None if geometry == "none" else geometry,
         FLAGS.threshold,
-        _intrinsics("intrinsics"),
-        _intrinsics("intrinsics2"),
-        FLAGS.seed,
+        _intrinsics(),
     )
 
 
-def _intrinsics(flag: str) -> np.ndarray | None:
-    values = FLAGS[flag].value
-    if not values:
+def _intrinsics() -> np.ndarray | None:
+    values = _numbers("intrinsics", "fx,fy,cx,cy")
+    if values is None:
         return None
-    try:
-        fx, fy, cx, cy = map(float, values)
-    except ValueError as error:
-        raise InputError(f"--{flag} must be fx,fy,cx,cy, not {','.join(values)}.") from error
+    if len(values) != 4:
+        raise InputError(f"--intrinsics must be fx,fy,cx,cy, not {len(values)} numbers.")
+    fx, fy, cx, cy = values
     return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
+
+
+def _numbers(flag: str, example: str) -> list[float] | None:
+    values = FLAGS[flag].value
+    try:
+        return None if values is None else [float(value) for value in values]
+    except ValueError as error:
+        raise InputError(f"--{flag} must be like {example}, not {','.join(values)}.") from error
 
 
 def _check_picture(flag: str, path: str | None) -> None:
     import cv2
 
     if path and (not pathlib.Path(path).suffix or not cv2.haveImageWriter(path)):
-        raise InputError(f"--{flag}={path}: name a picture, such as {path}.png.")
+        raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
 
 
 def _write_picture(path: str, picture: np.ndarray) -> None:
     import cv2
 
-    # Unlike cv2.imwrite, this tells of a full disk.
+    # Unlike cv2.imwrite, this reports a full disk.
     with files.write_atomically(path) as temporary:
         temporary.write_bytes(cv2.imencode(temporary.suffix, picture)[1].tobytes())
     print(path)

@@ -17,30 +17,26 @@ from doap_tf.errors import InputError
 FLAGS = flags.FLAGS
 
 # Data
+flags.DEFINE_string("dataset", None, "A name of datasets/, such as photo_patches.")
 flags.DEFINE_string(
-    "dataset", None, "ubc_phototour, hpatches, rome_patches or photo_patches (see datasets/)."
+    "source", None, "Folder or glob of photographs; folder or archive of published files."
 )
+flags.DEFINE_string("kind", None, "Of photographs: photos (default), aligned or sequences.")
 flags.DEFINE_string("config", None, "Scene of UBC PhotoTour: liberty, notredame or yosemite.")
-flags.DEFINE_string("split", "a", "Split of HPatches whose training part is used; or all.")
-flags.DEFINE_string(
-    "source", None, "Folder or archive with the original files, or photographs (folder or glob)."
-)
-flags.DEFINE_string(
-    "kind", "photos", "What photographs are: photos, aligned (webcams) or sequences (homographies)."
-)
+flags.DEFINE_string("split", None, "Split of HPatches to train on: a (default), b, c or all.")
 flags.DEFINE_string("data_dir", None, "Where prepared datasets are kept; TFDS's folder by default.")
-flags.DEFINE_list("groups", [], "Folders of prepared patch groups, instead of --dataset.")
+flags.DEFINE_list("groups", [], "Folders of patch groups (prepare_main.py), instead of --dataset.")
 flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
 flags.DEFINE_string("validation_groups", None, "Folder of patch groups to choose the model by.")
 flags.DEFINE_float(
-    "validation_fraction", 0.05, "Share held out where data have no validation part."
+    "validation_fraction", 0.05, "Share to hold out of data without a validation part."
 )
-flags.DEFINE_boolean("label_mining", False, "Mine distractors inside sequences by clustering.")
+flags.DEFINE_boolean("label_mining", False, "Mine distractors in the same sequence by clustering.")
 flags.DEFINE_string(
     "same_sequence",
     None,
-    "What other groups of the same sequence are: ignored, distractors or mined. By default mined "
-    "with --label_mining, otherwise ignored.",
+    "How other groups of the same sequence count: ignored, distractors or mined; the default is "
+    "mined with --label_mining, otherwise ignored.",
 )
 
 # Batches
@@ -49,12 +45,10 @@ flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs 
 flags.DEFINE_float(
     "sequence_share",
     None,
-    "With --sampler=same_sequence: share of a list that four images give; 0.5 by default.",
+    "With --sampler=same_sequence: share of a list that comes from four sequences; 0.5 by default.",
 )
-flags.DEFINE_integer("views", 0, "At most so many patches of a group in a batch; 0 for all.")
-flags.DEFINE_boolean("turn", False, "Flip and turn groups by quarters at random.")
-flags.DEFINE_float("affine_jitter", 0.0, "Strength of random affine maps of each patch.")
-flags.DEFINE_float("photometric_jitter", 0.0, "Strength of random changes of light of each patch.")
+flags.DEFINE_integer("views", 0, "Maximum number of patches of a group in a batch; 0 for all.")
+flags.DEFINE_boolean("turn", False, "Flip groups and turn them by quarters at random.")
 
 # Network
 flags.DEFINE_string("head", "real", "real (unit vectors) or binary (bits).")
@@ -62,30 +56,29 @@ flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
 flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
 flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
 flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")
-flags.DEFINE_string("padding", "replicate", "Outside of a patch: replicate, symmetric or zeros.")
-flags.DEFINE_float("magnification", 5.0, "Which the patches were cut at; kept with the model.")
+flags.DEFINE_float(
+    "magnification", 5.0, "What patches were cut at, or photographs are; kept with the model."
+)
 
 # Loss
 flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
-flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
 flags.DEFINE_string(
-    "distance", "euclidean", "Which a real head is ranked by: euclidean, or its square, squared."
+    "distance", "euclidean", "Distance that a real head is ranked by: euclidean or squared."
 )
 flags.DEFINE_integer(
-    "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one a bit of a binary head."
+    "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
 )
 
 # Optimisation
 flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
-flags.DEFINE_integer("steps", 0, "Length of the run in steps; goes before --epochs.")
+flags.DEFINE_integer("steps", 0, "Length of the run in steps; takes precedence over --epochs.")
 flags.DEFINE_float("learning_rate", 0.1, "At 1,024 patches; scaled with the batch size.")
 flags.DEFINE_string("schedule", "linear", "linear, step or cosine.")
 flags.DEFINE_float("warmup", 0.0, "Share of the run over which the rate rises.")
 flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
-flags.DEFINE_float("momentum", 0.9, "Of SGD.")
 flags.DEFINE_float("weight_decay", 1e-4, "Of kernels, coupled with the gradient.")
 flags.DEFINE_float("transformer_rate", 1e-4, "Factor of the rate of the prediction layer.")
-flags.DEFINE_float("clip_norm", 0.0, "Largest norm of the gradient; 0 for any.")
+flags.DEFINE_float("clip_norm", 0.0, "Maximum norm of the gradient; 0 for no limit.")
 flags.DEFINE_integer("seed", 0, "Of weights, batches, dropout, augmentation and validation split.")
 
 # Machine
@@ -113,7 +106,7 @@ def main(argv: Sequence[str]) -> None:
     if FLAGS.xla and not on_gpu:
         logging.warning("--xla without a GPU makes steps slower.")
     if FLAGS.precision == "mixed_bfloat16" and not on_gpu:
-        raise InputError("--precision=mixed_bfloat16 wants a GPU, and there is none.")
+        raise InputError("--precision=mixed_bfloat16 requires a GPU, and there is none.")
     strategy = make_strategy(FLAGS.strategy)
 
     from doap_tf.training.sampling import make_sampler
@@ -128,6 +121,11 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         raise InputError(str(error)) from error
     parts, groups, validation_groups = _load_groups(size)
+    print(
+        f"training on {len(groups):,} patches in {groups.group_count:,} groups, validating on "
+        f"{len(validation_groups):,} patches in {validation_groups.group_count:,} groups",
+        flush=True,
+    )
     sampler = make_sampler(
         FLAGS.sampler,
         parts,
@@ -146,7 +144,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
-    """Exports the network and shows what it can do."""
+    """Exports the network and prints its scores."""
     from doap_tf.descriptors.descriptor import Descriptor
     from doap_tf.export.saved_model import export_saved_model, versions
     from doap_tf.training import report
@@ -168,7 +166,7 @@ def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
 
 
 def _check_flags() -> None:
-    """Finds what is wrong before anything is loaded."""
+    """Checks the flags before anything is loaded."""
     from doap_tf.descriptors import HANDCRAFTED
     from doap_tf.training.sampling import SAMPLERS
 
@@ -187,17 +185,23 @@ def _check_flags() -> None:
     if unknown:
         raise InputError(f"--compare knows {', '.join(HANDCRAFTED)}, not {', '.join(unknown)}.")
     if FLAGS.compare and not FLAGS.dataset:
-        raise InputError("--compare wants --dataset: baselines need the patches' own size.")
+        raise InputError("--compare requires --dataset: baselines need the patches' own size.")
     if FLAGS.dataset:
         _dataset_source()
     _training_config(steps_per_epoch=1, on_gpu=False)
 
 
 def _dataset_source():
+    from doap_tf.data.builders import builder_class
     from doap_tf.data.preparation import DatasetSource
 
-    names = [field.name for field in dataclasses.fields(DatasetSource)]
-    return DatasetSource(**{name: FLAGS[name].value for name in names})
+    values = {name: FLAGS[name].value for name in ("source", "kind", "config", "split")}
+    options = {name: value for name, value in values.items() if value is not None}
+    if "magnification" in builder_class(FLAGS.dataset).OPTIONS:
+        options["magnification"] = FLAGS.magnification
+    return DatasetSource(
+        FLAGS.dataset, options, FLAGS.data_dir, FLAGS.validation_fraction, FLAGS.seed
+    )
 
 
 def _training_config(steps_per_epoch: int, on_gpu: bool):
@@ -217,7 +221,7 @@ def _training_config(steps_per_epoch: int, on_gpu: bool):
 
 
 def _load_groups(size: int):
-    """The datasets to train on, their concatenation, and the groups to validate on."""
+    """Returns the datasets to train on, their concatenation, and the groups to validate on."""
     from doap_tf.data import PatchGroups, mine_labels
 
     if FLAGS.dataset:

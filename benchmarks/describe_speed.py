@@ -2,9 +2,9 @@
 
 python benchmarks/describe_speed.py
 
-The first table starts from uint8 patches of 32 × 32. HardNet is doap-128's architecture and has
-random weights here, which does not change its time. The second starts from an image and its
-keypoints: ours cut patches first, OpenCV's do what they need. Detection is in neither.
+The first table starts from uint8 patches of 32 × 32. HardNet has doap-128's architecture, here with
+random weights, which does not change its time. The second starts from an image and its keypoints:
+networks cut patches first. Detection is not included.
 """
 
 import os
@@ -29,8 +29,8 @@ from doap_tf.patch_generation.scenes import default_scenes
 FLAGS = flags.FLAGS
 flags.DEFINE_list("counts", ["1000", "10000"], "Numbers of patches.")
 
-_CALIBRATION = 256  # patches that int8 takes its ranges from
-_TORCH_BATCH = 64  # where HardNet is fastest; larger batches fall out of the cache
+_CALIBRATION = 256  # patches from which int8 takes its ranges
+_TORCH_BATCH = 64  # HardNet is fastest: larger batches do not fit into the cache
 _FROM_IMAGES = ("doap-128, Keras", "doap-128, LiteRT int8", "doap-mobile-256b, LiteRT int8")
 _OPENCV = {
     "SIFT": cv2.SIFT_create,
@@ -97,12 +97,12 @@ def _picture() -> np.ndarray:
 def _keypoints(image: np.ndarray, count: int) -> Sequence[cv2.KeyPoint]:
     found = cv2.SIFT_create(count, contrastThreshold=0.005).detect(image)
     if len(found) < count:
-        raise InputError(f"--counts must not go beyond the picture's {len(found)} keypoints.")
+        raise InputError(f"--counts must not exceed the {len(found)} keypoints of the picture.")
     return found[:count]
 
 
 def _exported(keras: dict, calibration: np.ndarray, folder: str) -> dict:
-    """Descriptors run by other programs than Keras, by name."""
+    """Descriptors on other runtimes than Keras, by name."""
     import doap_tf
     from doap_tf.export import export_saved_model, export_tflite
 

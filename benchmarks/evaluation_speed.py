@@ -2,8 +2,8 @@
 
 python benchmarks/evaluation_speed.py
 
-Both score the same descriptors in the same tasks on a made-up release; neither the describing nor
-the drawing of the tasks is timed. Ours also makes the report's curves and strips of examples.
+Both score the same descriptors in the same tasks on synthetic sequences; neither describing patches
+nor drawing tasks is timed. Ours also makes the curves and examples of the report.
 """
 
 import pathlib
@@ -34,11 +34,11 @@ from doap_tf.evaluation.hpatches.verification_task import evaluate_verification
 from doap_tf.readers import STRIPS
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("sequences", 6, "How many the release has; HPatches has 116.")
-flags.DEFINE_integer("positions", 1000, "Patches of a strip; HPatches has 1,300 in the mean.")
+flags.DEFINE_integer("sequences", 6, "Number of sequences; HPatches has 116.")
+flags.DEFINE_integer("positions", 1000, "Patches per strip; HPatches has 1,300 on average.")
 flags.DEFINE_integer("pairs", 200_000, "Verification pairs of each kind; HPatches has a million.")
 
-Strips = Mapping[tuple[int, str], np.ndarray]  # descriptors by number of the sequence and strip
+Strips = Mapping[tuple[int, str], np.ndarray]  # descriptors by sequence number and strip
 
 _NOISE = {"r": 0, "e": 120, "h": 170, "t": 220}
 _MEMORY_MB = 1024
@@ -94,7 +94,7 @@ def _compare(task: str, ours: Callable[[], float], plain: Callable[[], float]) -
 
 
 def _write(folder: pathlib.Path) -> None:
-    """A release of checkered patches with more noise at higher levels."""
+    """Writes sequences of checkered patches with more noise at higher levels."""
     random = np.random.default_rng(0)
     for number in range(FLAGS.sequences):
         (folder / f"v_{number}").mkdir(parents=True)

@@ -4,11 +4,11 @@ python benchmarks/match_pairs.py --data=oxford --models=rootsift,doap-128 --magn
 python benchmarks/match_pairs.py --data=hpatches_images --pairs=v_wormhole/4,v_birdwoman/4
 
 Every model describes the same DoG keypoints; mutual nearest neighbours match. A match is right if
-the true homography brings its first point within a tolerance of its second.
+the true homography maps its first point to within a tolerance of its second.
 
-"found again" says what there is to match: how many keypoints of the first image have one of their
-own in the second, within the tolerance, at nearly their scale and orientation. Right matches may be
-more, as they are judged by their places alone.
+"found again" is the number of possible matches: how many keypoints of the first image are detected
+in the second, within the tolerance, at nearly their scale and orientation. Right matches may be
+more, as they are judged by position alone.
 """
 
 import pathlib
@@ -33,23 +33,23 @@ from doap_tf.readers.image_sequences import read_image_sequence
 
 FLAGS = flags.FLAGS
 _PAIRS = ["graf/2", "graf/3", "boat/4", "leuven/5", "bikes/5"]
-_OWN = ("sift", "rootsift")  # OpenCV's, which have no magnification to choose
+_OWN = ("sift", "rootsift")  # OpenCV's, whose magnification is fixed
 _FOUND = "found again"
-_SCALE, _ANGLE = 0.5, np.radians(30)  # |log| of the radii's ratio, and turn, of what is found again
+_SCALE, _ANGLE = 0.5, np.radians(30)  # largest |log ratio| of radii and turn of the same keypoint
 
 flags.DEFINE_string("data", None, "Folder of image sequences.", required=True)
-flags.DEFINE_list("pairs", _PAIRS, "Sequence and number of the image matched with its first.")
+flags.DEFINE_list("pairs", _PAIRS, "Sequence and number of the image to match with its first.")
 flags.DEFINE_list("models", ["sift", "rootsift"], "Names or paths, as for match_main.py.")
 flags.DEFINE_list(
     "magnifications",
     [],
-    "Try these on every model, 8+28 being 8 and 28 pooled; by default each one's own.",
+    "Magnifications to try on every model, 8+28 being 8 and 28 pooled; by default its own.",
 )
 flags.DEFINE_list(
-    "tolerances", ["3"], "Pixels within which a match is right; inliers are within the first."
+    "tolerances", ["3"], "Distances in pixels of right matches; the first is that of inliers."
 )
-flags.DEFINE_integer("max_keypoints", 0, "Keep so many of the strongest keypoints; 0 for all.")
-flags.DEFINE_string("pictures", None, "Folder to draw the matches to.")
+flags.DEFINE_integer("max_keypoints", 0, "Number of the strongest keypoints to keep; 0 for all.")
+flags.DEFINE_string("pictures", None, "Folder for pictures of the matches.")
 
 
 class Case(NamedTuple):
@@ -108,13 +108,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _scores(counts: np.ndarray, shares: np.ndarray | None = None) -> str:
-    """The columns of a row, two for every tolerance."""
+    """Formats the columns of a row, two per tolerance."""
     texts = [""] * len(counts) if shares is None else [f"{share:.3f}" for share in shares]
     return "".join(f"{count:>11} {text:>7}" for count, text in zip(counts, texts, strict=True))
 
 
 def _found_again(mapped: np.ndarray, frames: np.ndarray, tolerance: float) -> int:
-    """How many frames [N, 2, 3], mapped to another image, match its own [K, 2, 3], one to one."""
+    """Number of mapped frames [N, 2, 3] that match frames [K, 2, 3] of the image, one to one."""
     mapped = mapped[np.isfinite(mapped).all(axis=(1, 2))]
     near = KDTree(mapped[:, :, 2]).sparse_distance_matrix(
         KDTree(frames[:, :, 2]), tolerance, output_type="ndarray"
@@ -169,7 +169,7 @@ def _cases() -> Iterator[Case]:
 
 
 def _errors(pair: PairMatches, homography: np.ndarray) -> np.ndarray:
-    """Distances [M] in pixels of the matches from where they should be."""
+    """Distances [M] in pixels of the second points from the mapped first ones."""
     return np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
 
 

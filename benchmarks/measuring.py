@@ -1,4 +1,4 @@
-"""What all benchmarks share: the machine and versions, interleaved rounds, and tables of ratios."""
+"""What all benchmarks share: machine and versions, interleaved rounds, tables of ratios."""
 
 import importlib
 import multiprocessing
@@ -12,23 +12,24 @@ from importlib import metadata
 
 from absl import flags
 
+from doap_tf.drawing.tables import Table
 from doap_tf.parallel import cores
 
 FLAGS = flags.FLAGS
-flags.DEFINE_integer("rounds", 3, "Of which the fastest counts.")
+flags.DEFINE_integer("rounds", 3, "Number of rounds; the fastest counts.")
 flags.DEFINE_enum(
     "clock",
     "wall",
     ["wall", "cpu"],
-    "cpu counts the processor's time, which other programs do not lengthen: for a busy machine, on "
-    "which the command is pinned to one core (taskset -c 0 python …).",
+    "cpu counts processor time, which other programs do not lengthen: for a busy machine, with the "
+    "command pinned to one core (taskset -c 0 python …).",
 )
 
-_LEAST = 0.2  # seconds that a round takes: quick functions are called again until then
+_LEAST = 0.2  # seconds per round: quick functions are called repeatedly
 
 
 def print_setting(*packages: str) -> None:
-    """Prints the machine, how busy it is, and the versions of Python and of `packages`."""
+    """Prints the machine, its load, and the versions of Python and of `packages`."""
     count = f"{cores()} {'core' if cores() == 1 else 'cores'}"
     system = f"{_processor()}, {count}, {platform.system()}, {FLAGS.clock} time"
     load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
@@ -42,7 +43,7 @@ def print_setting(*packages: str) -> None:
 
 
 def peer(module: str) -> types.ModuleType | None:
-    """Imports an optional peer; where it is missing, says how to install it and gives None."""
+    """Imports an optional peer; if it is missing, prints how to install it and returns None."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -51,7 +52,7 @@ def peer(module: str) -> types.ModuleType | None:
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Mean time of a call in one round."""
+    """Returns the mean time of a call in one round."""
     clock = time.perf_counter if FLAGS.clock == "wall" else _cpu_time
     start, calls = clock(), 0
     while True:
@@ -63,9 +64,9 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def fastest(functions: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Seconds that each function takes in the best of --rounds.
+    """Returns the seconds that each function takes in the best of --rounds.
 
-    The functions take turns, so that what else the machine does falls on all of them.
+    The functions take turns, so that other load on the machine affects all of them.
     """
     for function in functions.values():
         function()  # traces, allocates and fills caches
@@ -82,35 +83,33 @@ def print_table(
     peers: Sequence[str],
     further: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
-    """Prints a Markdown table of milliseconds and, for every peer, how many times as fast it is.
+    """Prints a Markdown table of milliseconds and of speeds relative to peers.
 
     Args:
-        title: Heads the column of names.
+        title: Heading of the column of names.
         times: Seconds by name.
         peers: Names that all others are compared with; those without a time are left out.
-        further: More columns, by heading: what to print by name.
+        further: Further columns: heading → name → text.
     """
-    further = further or {}
-    peers = [name for name in peers if name in times]
-    heads = [title, "ms", *(f"× as fast as {name}" for name in peers), *further]
-    rows = [
-        [
-            name,
-            f"{1e3 * value:,.{1 if value < 1 else 0}f}",
-            *("" if name == other else f"{times[other] / value:.2f}" for other in peers),
-            *(column.get(name, "") for column in further.values()),
-        ]
+    rows = {
+        name: {
+            "ms": f"{1e3 * value:,.{1 if value < 1 else 0}f}",
+            **{
+                f"× as fast as {other}": "" if name == other else f"{times[other] / value:.2f}"
+                for other in peers
+                if other in times
+            },
+            **{heading: column.get(name, "") for heading, column in (further or {}).items()},
+        }
         for name, value in times.items()
-    ]
-    for row in (heads, ["---", *["---:"] * (len(heads) - 1)], *rows):
-        print(f"| {' | '.join(row)} |")
-    print(flush=True)
+    }
+    print(Table(rows, title).markdown() + "\n", flush=True)
 
 
 def _cpu_time() -> float:
-    """Seconds that the processor gave to this process and its workers, on Linux."""
+    """Returns the processor time of this process and its workers, on Linux."""
     workers = multiprocessing.active_children()
-    # The number of a process's clock, as Linux makes it from that of the process.
+    # Linux derives the number of a process's clock from the process number.
     return time.process_time() + sum(time.clock_gettime((~w.pid << 3) | 2) for w in workers)
 
 

@@ -1,4 +1,4 @@
-"""Long checks that nothing breaks: damaged files, kills, full disks and steady memory.
+"""Long checks of reliability: damaged files, killed runs, full disks and steady memory.
 
 python benchmarks/reliability.py --check=fuzz --count=10000
 python benchmarks/reliability.py --check=kills --count=30
@@ -24,14 +24,13 @@ FLAGS = flags.FLAGS
 flags.DEFINE_enum("check", None, ["fuzz", "kills", "disk", "soak"], "What to check.")
 flags.DEFINE_integer("count", 10_000, "Damaged inputs of each reader, or kills.", lower_bound=1)
 flags.DEFINE_list("targets", None, "With --check=fuzz: readers; all by default.")
-flags.DEFINE_float("minutes", 10, "With --check=soak: how long.")
-
+flags.DEFINE_float("minutes", 10, "With --check=soak: duration.")
 flags.DEFINE_list(
-    "sizes", ["200k", "400k", "700k", "1000k"], "With --check=disk: of disks to train on."
+    "sizes", ["200k", "400k", "700k", "1000k"], "With --check=disk: sizes of disks to train on."
 )
 
-_MOST_GROWTH_MB = 256
-_MOST_CREEP = 1.05  # of memory over the second half of a soak
+_MAX_GROWTH_MB = 256
+_MAX_CREEP = 1.05  # growth of memory over the second half of a soak
 
 
 def main(argv: Sequence[str]) -> None:
@@ -61,7 +60,7 @@ def _fuzz(folder: pathlib.Path) -> None:
         )
         for description, count in counts.wrong.items():
             print(f"    {count} × {description}", flush=True)
-        if counts.wrong or counts.growth_mb > _MOST_GROWTH_MB:
+        if counts.wrong or counts.growth_mb > _MAX_GROWTH_MB:
             failed.append(name)
     if failed:
         raise SystemExit(f"FAILED: {', '.join(failed)}")
@@ -136,7 +135,7 @@ def _soak(folder: pathlib.Path) -> None:
         f"{rounds} rounds, {described:,} patches: {memory[0]:,.0f} MB at the start, "
         f"{memory[len(memory) // 2]:,.0f} MB in the middle, {memory[-1]:,.0f} MB at the end"
     )
-    if memory[-1] > memory[len(memory) // 2] * _MOST_CREEP:
+    if memory[-1] > memory[len(memory) // 2] * _MAX_CREEP:
         raise SystemExit("FAILED: memory grows")
 
 

@@ -9,13 +9,14 @@ import pathlib
 import shutil
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow_datasets.public_api as tfds
 from absl import logging
 from etils import epath
 
 from doap_tf.errors import InputError
+from doap_tf.progress import progress
 from doap_tf.readers import original_files
 
 
@@ -33,12 +34,23 @@ def _is_of_disk(error: Exception) -> bool:
 class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """A builder whose preparation appears whole or not at all.
 
-    It is done by one process at a time, and remembers the fingerprint of its source.
+    One process prepares at a time; the fingerprint of the source is kept with the records.
 
     Args:
         source: where the original files are, if that is known.
         **kwargs: `data_dir`, `config` and `version` of every TFDS builder.
+
+    Attributes:
+        OPTIONS: names of the options that `for_training` takes, beside `data_dir`.
+        HAS_VALIDATION: whether the builder holds out a part for validation itself.
+        magnification: what patches are cut at, if that is known.
+        details: how patches are cut, for records.
     """
+
+    OPTIONS: ClassVar[tuple[str, ...]] = ("source",)
+    HAS_VALIDATION: ClassVar[bool] = False
+    magnification: float | None = None
+    details: str = ""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -56,6 +68,25 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         self._downloads: pathlib.Path | None = None
         super().__init__(**kwargs)
         self._original_state["source"] = source
+
+    @classmethod
+    def for_training(
+        cls, part: str, size: int, validation_fraction: float, **options: Any
+    ) -> "PreparedOnceBuilder":
+        """Returns the builder that one part of the training data is read from.
+
+        Args:
+            part: `train`, or `validation` where `HAS_VALIDATION`.
+            size: pixels along a side of the patches that are needed. Published patches have their
+                own size.
+            validation_fraction: share of the data in the part `validation`.
+            **options: those of `OPTIONS`, and `data_dir`.
+        """
+        return cls(**options)
+
+    def part_splits(self, part: str) -> list[str]:
+        """Returns the TFDS splits that make up a part, after preparation."""
+        return [part]
 
     @abc.abstractmethod
     def _fingerprint(self, source: pathlib.Path) -> str:
@@ -88,7 +119,11 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
                     return
                 for leftover in pathlib.Path(self.data_path).parent.glob("incomplete.*"):
                     shutil.rmtree(leftover)
-                super().download_and_prepare(download_config=config, **kwargs)
+                tfds.disable_progress_bar()  # builders have their own
+                try:
+                    super().download_and_prepare(download_config=config, **kwargs)
+                finally:
+                    tfds.enable_progress_bar()
         except InputError:
             # What a mirror gave and the readers refused must not be used again.
             if self._downloads is not None:
@@ -101,6 +136,14 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
                 f"cannot prepare {self.name} in {root}: {error}; give a data_dir that can be "
                 "written and has room"
             ) from error
+
+    def _log_download_bytes(self) -> None:
+        # In place of TFDS's line on sizes that it does not know.
+        about = f" ({self.builder_config.description})" if self.builder_config else ""
+        print(f"preparing {self.name}{about} in {self.data_dir_root}", flush=True)
+
+    def _log_download_done(self) -> None:
+        pass
 
     def _is_complete(self) -> bool:
         # Unlike TFDS's `is_prepared`, without a warning if it is not.
@@ -168,12 +211,12 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
         if not source.exists():
             raise InputError(f"source {source} of {self.name} does not exist")
         return original_files.fingerprint(
-            original_files.find_folder(source, self._original().holds) or source
+            original_files.find_folder(self._original(), source) or source
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         original = self._original()
-        names = ", ".join(file.name for file in original.files)
+        names = ", ".join(original.files)
         if self._source is not None:
             # Before reading, so that files changed meanwhile are noticed later.
             self.info.metadata["fingerprint"] = self._fingerprint(self._source)
@@ -182,21 +225,31 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
                 raise InputError(
                     f"source {self._source} holds neither {names} nor their unpacked folder"
                 )
-            return self._splits(folder)
+            return self._with_bars(self._splits(folder))
         try:
             manual = pathlib.Path(dl_manager.manual_dir)
-        except AssertionError:  # TFDS's way to say that the folder is empty
+        except AssertionError:  # raised by TFDS if the folder is empty
             manual = pathlib.Path(self._manual_dir or dl_manager.download_dir / "manual")
         folder = original_files.find_original(original, manual, self._scratch)
         if folder is None:
             downloads = pathlib.Path(dl_manager.download_dir) / self.name
             try:
-                folder = original_files.fetch_original(original, downloads, self._scratch)
+                original_files.download(original, downloads)
             except InputError as error:
                 raise InputError(
-                    f"{self.name} is not there: {error}; put {names}, or the unpacked folder "
-                    f"{original.folder}, into {manual}, or give their place as source"
+                    f"the files of {self.name} are missing and {error}. Put {names}, or the "
+                    f"unpacked folder {original.folder}, into {manual}, or give their place as "
+                    "source"
                 ) from error
             self._downloads = downloads
+            folder = original_files.open_source(original, downloads, self._scratch)
+            if folder is None:
+                raise InputError(f"the files downloaded to {downloads} are not {self.name}")
         self.info.metadata["fingerprint"] = self._fingerprint(folder)
-        return self._splits(folder)
+        return self._with_bars(self._splits(folder))
+
+    def _with_bars(self, splits: dict[str, Iterator]) -> dict[str, Any]:
+        return {
+            split: progress(examples, f"{self.name} {split}", unit=" examples", leave=False)
+            for split, examples in splits.items()
+        }

@@ -1,13 +1,13 @@
-"""How every command starts and ends: flags, one clear line for bad input, exit codes."""
+"""How every command starts and ends: flags, quiet libraries, one line for bad input, exit codes."""
 
 import errno
+import logging as python_logging
 import os
+import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
-
-# TensorFlow's start-up chatter would bury our own lines; it must be set before the import.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from absl import app, flags, logging
 
@@ -16,9 +16,15 @@ from doap_tf.errors import InputError
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
 
-_DISK_REFUSALS = frozenset(
+_DISK_ERRORS = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS}
 )
+_LIBRARIES = re.compile(r"-packages[/\\](absl|keras|tensorflow\w*)[/\\]")
+
+_VERBOSE = any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:])
+if not _VERBOSE:  # the libraries read these when they are imported
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
 
 
 class Interrupted(Exception):
@@ -26,7 +32,10 @@ class Interrupted(Exception):
 
 
 def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
-    """Parses the flags, calls `main` and exits: 0 done, 2 bad input, 75 interrupted, 1 a bug."""
+    """Parses the flags, calls `main` and exits: 0 done, 2 bad input, 75 interrupted, 1 a bug.
+
+    Messages and warnings of libraries are shown only if --verbosity is given.
+    """
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
 
 
@@ -34,9 +43,11 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
     try:
         rest = flags.FLAGS(list(argv))
     except flags.Error as error:
-        _fail(f"{error} Run with --helpfull for all flags.", EXIT_BAD_INPUT)
-    except ValueError as error:  # absl's answer to what is no text
+        _fail(f"{error} (--helpfull lists all flags)", EXIT_BAD_INPUT)
+    except ValueError as error:  # raised by absl for binary files
         _fail(f"a flag file cannot be read: {error}.", EXIT_BAD_INPUT)
+    except SystemExit:  # --help, which absl ends with 1
+        sys.exit()
     if len(rest) > 1:
         _fail(
             f"unexpected arguments: {' '.join(rest[1:])} (flags are written --name=value).",
@@ -46,14 +57,14 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
 
 
 def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)  # TensorFlow's own notes would bury ours
+    if not _VERBOSE:
+        _silence_libraries()
     try:
         main(argv)
     except InputError as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except OSError as error:
-        if error.errno not in _DISK_REFUSALS:
+        if error.errno not in _DISK_ERRORS:
             raise
         _fail(
             f"{error.filename or 'a file'} cannot be written ({os.strerror(error.errno)}): make "
@@ -62,6 +73,14 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
         )
     except Interrupted as interruption:
         _fail(str(interruption), EXIT_INTERRUPTED)
+
+
+def _silence_libraries() -> None:
+    warnings.simplefilter("ignore")
+    logging.set_verbosity(logging.WARNING)
+    handler = logging.get_absl_handler()
+    handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
+    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
 
 
 def _fail(message: str, code: int) -> NoReturn:

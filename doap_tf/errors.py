@@ -1,5 +1,5 @@
-"""The error that bad input raises, so that commands can tell it from a bug."""
+"""The error for input that a user can mend, so that commands can tell it from a bug."""
 
 
 class InputError(ValueError):
-    """Input that the user can mend: one line on what was found, what is wanted, what to do."""
+    """Bad input. The message is one line: what was found, what is expected, what to do."""

@@ -1,6 +1,7 @@
 """Names of a package that are imported on first use."""
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,7 +16,7 @@ def lazy_names(
         homes: The module that defines each name.
 
     Example:
-        >>> __getattr__, __dir__ = lazy_names(__name__, {"augment": "doap_tf.data.augmentation"})
+        >>> __getattr__, __dir__ = lazy_names(__name__, {"Descriptor": "doap_tf.descriptors"})
     """
 
     def resolve(name: str) -> Any:
@@ -23,4 +24,4 @@ def lazy_names(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(homes[name]), name)
 
-    return resolve, lambda: sorted(homes)
+    return resolve, lambda: sorted(sys.modules[package].__all__)

@@ -1,9 +1,14 @@
-"""Running NumPy and OpenCV calls, which release the interpreter's lock, on all cores."""
+"""Using all cores: threads for NumPy and OpenCV calls, which release the interpreter's lock, and
+processes for other work."""
+
+from __future__ import annotations
 
 import collections
 import os
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -11,26 +16,72 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Gives `[function(item) for item in items]`, computed by one thread a core."""
+    """Returns `[function(item) for item in items]`, computed by one thread per core."""
     with ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(function, items))
 
 
 def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Like `map`, in order, with at most two results a core ahead of the one asked for."""
-    threads = cores()
-    with ThreadPoolExecutor(threads) as pool:
-        ahead: collections.deque[Future[Result]] = collections.deque()
-        for item in items:
-            ahead.append(pool.submit(function, item))
-            if len(ahead) > 2 * threads:
-                yield ahead.popleft().result()
-        while ahead:
+    """Like `map`, in order, computed by threads up to two results per core ahead."""
+    with ThreadPoolExecutor(cores()) as pool:
+        yield from _submit_ahead(pool, function, items, 2 * cores())
+
+
+def process_map(
+    function: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None
+) -> Iterator[Result]:
+    """Like `map`, in order, computed by processes up to two results per process ahead.
+
+    Args:
+        function: Any function, closures included; OpenCV uses one thread in each process.
+        items: Its arguments.
+        processes: Number of processes; one per core by default. One means this process.
+    """
+    processes = min(processes or cores(), len(items))
+    if processes <= 1:
+        yield from map(function, items)
+        return
+    from joblib.externals import loky
+
+    # Unlike the standard library's, these processes neither inherit TensorFlow's threads nor run
+    # the caller's script again.
+    pool = loky.ProcessPoolExecutor(
+        processes, initializer=_prepare_process, initargs=(os.getpid(),)
+    )
+    try:
+        yield from _submit_ahead(pool, function, items, 2 * processes)
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+def _submit_ahead(
+    pool: Executor, function: Callable[[Item], Result], items: Iterable[Item], limit: int
+) -> Iterator[Result]:
+    ahead: collections.deque[Future[Result]] = collections.deque()
+    for item in items:
+        ahead.append(pool.submit(function, item))
+        if len(ahead) > limit:
             yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
+
+
+def _prepare_process(parent: int) -> None:
+    import cv2
+
+    cv2.setNumThreads(1)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """Ends this process if its parent was killed; it would wait forever to return a result."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

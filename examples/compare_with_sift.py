@@ -14,7 +14,8 @@ import numpy as np
 import skimage.data
 from absl import flags
 
-from doap_tf import commands, files
+from doap_tf import commands
+from doap_tf.drawing.pictures import write_picture
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import DescriptorExtractor, Matcher, draw_matches
 
@@ -36,12 +37,11 @@ def main(argv: Sequence[str]) -> None:
         title = f"{model}: {(errors <= 3).sum()} of {len(errors)} matches right"
         print(title)
         pictures.append(draw_matches(image, view, pair, title))
-    with files.write_atomically(FLAGS.output) as path:
-        path.write_bytes(cv2.imencode(path.suffix, np.vstack(pictures))[1].tobytes())
+    write_picture(FLAGS.output, np.vstack(pictures))
 
 
 def hard_view(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same seen from the side, turned, smaller, blurred, in the dark; and the homography."""
+    """Returns an oblique, rotated, smaller, blurred and dark view, and the homography to it."""
     height, width = image.shape[:2]
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float32)
     seen = np.array([[300, 20], [590, 260], [400, 480], [180, 250]], np.float32)

@@ -1,9 +1,9 @@
-"""Matches two images with nothing but what a phone has: NumPy, OpenCV and LiteRT.
+"""Matches two images with packages for phones only: NumPy, OpenCV and LiteRT.
 
     python examples/mobile_matching.py doap-256b-int8.tflite a.jpg b.jpg matches.png
 
-The model is any .tflite file of `export_main.py`. Everything it needs to be used rightly is in the
-file: the size of a patch, its extent around a keypoint, and what comes out.
+The model is any .tflite file of `export_main.py`. The file contains what an app needs to know: the
+size of a patch, its extent around a keypoint, and the kind of descriptor.
 """
 
 import argparse
@@ -29,7 +29,7 @@ class MobileDescriptor:
         self._interpreter = Interpreter(model_content=model)
 
     def describe(self, image: np.ndarray, keypoints: list[cv2.KeyPoint]) -> np.ndarray:
-        """One row for every keypoint: floats of unit length, or packed bits."""
+        """Returns one row per keypoint: floats of unit length, or packed bits."""
         size = self.metadata["input_size"]
         patches = _cut(image, keypoints, size, self.metadata["magnification"])
         step = self.metadata["batch_size"] or _BATCH
@@ -47,7 +47,7 @@ class MobileDescriptor:
 
 
 def _metadata(model: bytes) -> dict:
-    """The JSON that the exporter left in the file's buffer called doap_tf."""
+    """Reads the JSON in the file's buffer called doap_tf."""
     tree = schema.Model.GetRootAs(model, 0)
     for number in range(tree.MetadataLength()):
         entry = tree.Metadata(number)
@@ -59,10 +59,10 @@ def _metadata(model: bytes) -> dict:
 def _cut(
     image: np.ndarray, keypoints: list[cv2.KeyPoint], size: int, magnification: float
 ) -> np.ndarray:
-    """Patches float32 [N, size, size, 1], turned by the keypoint's angle.
+    """Cuts patches float32 [N, size, size, 1], turned by the keypoint's angle.
 
-    Each is cut from the level of a Gaussian pyramid whose pixels are nearest to its own in size:
-    cut from the image itself, the patches of large keypoints would alias.
+    Each is cut from the level of a Gaussian pyramid whose pixels are closest to its own in size:
+    cut from the image itself, patches of large keypoints would alias.
     """
     levels = [image]
     patches = np.empty([len(keypoints), size, size, 1], np.float32)
@@ -88,7 +88,7 @@ def _cut(
 
 
 def main(model: str, path1: str, path2: str, output: str) -> int:
-    """Detects, describes, matches mutually, verifies by a homography, draws."""
+    """Detects, describes, matches mutual nearest neighbours, verifies a homography, draws."""
     descriptor = MobileDescriptor(model)
     detector = cv2.SIFT_create(1000)
     images = [cv2.imread(path, cv2.IMREAD_GRAYSCALE) for path in (path1, path2)]

@@ -1,9 +1,9 @@
 """Tables and pictures of the runs in a file of results.
 
-python experiments/report.py --results=docs/results.jsonl --pictures=docs/results
+python experiments/report.py --results=docs/experiments/runs.jsonl --pictures=docs/experiments
 
-Of each variant the rate with the best validation mAP at its first seed counts; scores are means
-over the seeds at that rate, with the largest difference from the mean.
+Each variant is represented by the learning rate with the best validation mAP at its first seed.
+Scores are means over the seeds at that rate, ± the largest deviation from the mean.
 """
 
 import json
@@ -14,16 +14,19 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
-import matplotlib
 import numpy as np
 from absl import flags
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from doap_tf import commands, files
+from doap_tf import commands
+from doap_tf.drawing.pictures import render, write_picture
+from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("results", "docs/results.jsonl", "Runs, one JSON object a line.")
-flags.DEFINE_string("pictures", None, "Folder to draw a picture of each experiment to.")
+flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
+flags.DEFINE_string("pictures", None, "Folder for a picture of each experiment.")
 
 _SCORES = {
     "matching_map": "matching mAP",
@@ -47,13 +50,11 @@ def main(argv: Sequence[str]) -> None:
         variants = at_best_rate([run for run in runs if run["experiment"] == experiment])
         print(f"\n{experiment}\n\n{table(variants)}")
         if FLAGS.pictures:
-            path = pathlib.Path(FLAGS.pictures) / f"{experiment}.png"
-            with files.write_atomically(path) as temporary:
-                draw(variants, temporary)
+            write_picture(pathlib.Path(FLAGS.pictures) / f"{experiment}.png", draw(variants))
 
 
 def at_best_rate(runs: Runs) -> dict[str, Runs]:
-    """The runs of each variant at the rate that was best at its first seed."""
+    """Returns the runs of each variant at the rate that is best at its first seed."""
     chosen = {}
     for variant in dict.fromkeys(run["variant"] for run in runs):
         mine = [run for run in runs if run["variant"] == variant]
@@ -64,58 +65,50 @@ def at_best_rate(runs: Runs) -> dict[str, Runs]:
 
 
 def table(variants: dict[str, Runs]) -> str:
-    """Markdown: a row a variant, validation / test in each cell."""
-    rows = [["variant", "rate", "seeds", *_SCORES.values()]]
-    rows.append(["---"] * len(rows[0]))
+    """Returns a Markdown table: one row per variant, validation / test in each cell."""
+    rows = {}
     for name, runs in variants.items():
-        cells = []
-        for score in _SCORES:
+        rows[name] = {"rate": f"{runs[0]['learning_rate']:g}", "seeds": len(runs)}
+        for score, title in _SCORES.items():
             parts = []
             for part in _PARTS:
                 values = np.array([run["scores"][part][score] for run in runs])
                 spread = np.abs(values - values.mean()).max()
                 text = f"{values.mean():.3f}" + (f" ±{spread:.3f}" if len(runs) > 1 else "")
                 parts.append(text.replace("0.", "."))
-            cells.append(" / ".join(parts))
-        rows.append([name, f"{runs[0]['learning_rate']:g}", str(len(runs)), *cells])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+            rows[name][title] = " / ".join(parts)
+    return Table(rows, "variant").markdown()
 
 
-def draw(variants: dict[str, Runs], path: pathlib.Path) -> None:
-    """A dot a seed: matching mAP of each variant on both parts; lines over the list's length where
-    variants are named for it, as in `ap-2048`."""
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+def draw(variants: dict[str, Runs]) -> np.ndarray:
+    """Draws matching mAP on both parts, one dot per seed.
 
-    names = [name.rpartition("-") for name in variants]
-    lengths = all(length.isdigit() for _, _, length in names)
+    Variants that are named by the length of a list, as `ap-2048`, are drawn as lines over it.
+    """
+    lengths = all(name.rpartition("-")[2].isdigit() for name in variants)
     width = 7.5 if lengths else 1.2 + 1.1 * len(variants)
-    figure, axis = pyplot.subplots(figsize=(width, 3.2), layout="constrained")
-    (_draw_lines if lengths else _draw_columns)(axis, variants)
-    axis.set_ylabel("matching mAP")
-    axis.grid(axis="y", alpha=0.3)
-    handles, labels = axis.get_legend_handles_labels()
+    figure = Figure(figsize=(width, 3.2), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    (_draw_lines if lengths else _draw_columns)(axes, variants)
+    axes.set_ylabel("matching mAP")
+    axes.grid(axis="y", alpha=0.3)
+    handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axis.legend(
-        unique.values(),
-        unique.keys(),
-        fontsize="small",
-        loc="upper left",
-        bbox_to_anchor=(1, 1),
+    axes.legend(
+        unique.values(), unique.keys(), fontsize="small", loc="upper left", bbox_to_anchor=(1, 1)
     )
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    return render(figure)
 
 
-def _draw_columns(axis: Any, variants: dict[str, Runs]) -> None:
+def _draw_columns(axes: Axes, variants: dict[str, Runs]) -> None:
     for part, colour in zip(_PARTS, ("tab:blue", "tab:orange"), strict=True):
         for place, runs in enumerate(variants.values()):
             values = _values(runs, part)
-            axis.plot([place] * len(values), values, "o", color=colour, label=part, alpha=0.7)
-    axis.set_xticks(range(len(variants)), list(variants), rotation=30, ha="right")
+            axes.plot([place] * len(values), values, "o", color=colour, label=part, alpha=0.7)
+    axes.set_xticks(range(len(variants)), list(variants), rotation=30, ha="right")
 
 
-def _draw_lines(axis: Any, variants: dict[str, Runs]) -> None:
+def _draw_lines(axes: Axes, variants: dict[str, Runs]) -> None:
     lines: dict[str, dict[int, Runs]] = {}
     for name, runs in variants.items():
         loss, _, length = name.rpartition("-")
@@ -124,14 +117,14 @@ def _draw_lines(axis: Any, variants: dict[str, Runs]) -> None:
         by_length = dict(sorted(by_length.items()))
         for part, style in zip(_PARTS, ("-", "--"), strict=True):
             means = [np.mean(_values(runs, part)) for runs in by_length.values()]
-            axis.plot(list(by_length), means, style, color=f"C{number}", label=f"{loss}, {part}")
+            axes.plot(list(by_length), means, style, color=f"C{number}", label=f"{loss}, {part}")
             for length, runs in by_length.items():
                 values = _values(runs, part)
-                axis.plot([length] * len(values), values, ".", color=f"C{number}")
+                axes.plot([length] * len(values), values, ".", color=f"C{number}")
     lengths = sorted({length for by_length in lines.values() for length in by_length})
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(lengths, [f"{length:,}" for length in lengths])
-    axis.set_xlabel("patches in a list")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+    axes.set_xlabel("patches per list")
 
 
 def _values(runs: Runs, part: str) -> list[float]:

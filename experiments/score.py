@@ -3,7 +3,7 @@
 python experiments/score.py --groups=groups/hseq32,groups/oxford32 --models=doap-128,doap-256b
 python experiments/score.py --groups=groups/hseq65,groups/oxford65 --models=sift,rootsift
 
-Groups are cut by experiments/prepare.sh: networks want those of their size, handcrafted descriptors
+Groups are cut by experiments/prepare.sh: networks take those of their size, handcrafted descriptors
 the 65 pixels at HPatches' magnification.
 """
 

@@ -2,21 +2,24 @@
 
 python experiments/sweep.py --plan=experiments/losses.json --groups=FOLDER --results=runs.jsonl
 
-A plan names settings common to all variants, the variants, rates to try and seeds. The rate of a
-variant is the one with the best validation mAP at the first seed; the other seeds run at that. One
-compiled step serves all runs of a variant. Runs that the file of results holds are not repeated,
-so a sweep that was interrupted goes on. The network that is scored is the last, not the best, one.
+A plan contains settings common to all variants, the variants, learning rates and seeds. The rate of
+a variant is the one with the best validation mAP at the first seed; the other seeds run at that
+rate. One compiled step serves all runs of a variant. Runs that the file of results contains are not
+repeated, so an interrupted sweep can be continued. The last network of a run is scored, not the
+best one.
 """
 
 import dataclasses
 import datetime
 import functools
 import json
+import math
 import os
 import pathlib
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
@@ -24,31 +27,39 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import numpy as np
 from absl import flags
 
-from doap_tf import commands, files
+from doap_tf import commands
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("plan", None, "The experiment, JSON.", required=True)
 flags.DEFINE_string(
-    "groups", None, "Folder that holds the plan's folders of groups.", required=True
+    "groups", None, "Folder with the plan's folders of patch groups.", required=True
 )
 flags.DEFINE_string(
-    "results", None, "File to append runs to, one JSON object a line.", required=True
+    "results", None, "File to append runs to, one JSON object per line.", required=True
 )
-flags.DEFINE_list("variants", [], "Only these of the plan.")
+flags.DEFINE_list("variants", [], "Only these variants of the plan.")
+flags.DEFINE_string("runs", None, "Folder to keep the training directories in; none by default.")
 flags.DEFINE_string("networks", None, "Folder to keep the trained networks in.")
-flags.DEFINE_float("minutes", 0, "Start no further run after so many minutes; 0 for no limit.")
+flags.DEFINE_float("minutes", 0, "Minutes after which no further run is started; 0 for no limit.")
 
+_DATA = ("groups", "validation", "test")
+_SAMPLING = ("sampler", "weights", "views", "sequence_share")
 _RETRIEVED = (0, 6, 7)  # the reference and two targets with hard jitter
+_LOSSES = 200  # the last ones, of which the mean is kept
 
 
 def main(argv: Sequence[str]) -> None:
     del argv
+    with tempfile.TemporaryDirectory() as scratch:
+        _sweep(pathlib.Path(FLAGS.runs or scratch))
+
+
+def _sweep(runs: pathlib.Path) -> None:
     started = time.monotonic()
     plan = _read_plan(pathlib.Path(FLAGS.plan))
     results = pathlib.Path(FLAGS.results)
-    variants = FLAGS.variants or list(plan["variants"])
-    for name in variants:
+    for name in FLAGS.variants or plan["variants"]:
         if name not in plan["variants"]:
             raise InputError(
                 f"{FLAGS.plan} has no variant {name!r}; it has {', '.join(plan['variants'])}."
@@ -58,10 +69,12 @@ def main(argv: Sequence[str]) -> None:
             if FLAGS.minutes and time.monotonic() - started > 60 * FLAGS.minutes:
                 print("out of time", flush=True)
                 return
-            run = variant.run(rate, seed)
+            run_name = f"{name}-{rate}-{seed}"
+            run, network = variant.run(rate, seed, runs / plan["experiment"] / run_name)
             _append(results, run)
             if FLAGS.networks:
-                variant.save(pathlib.Path(FLAGS.networks) / f"{name}-{rate}-{seed}.keras")
+                pathlib.Path(FLAGS.networks).mkdir(parents=True, exist_ok=True)
+                network.save(pathlib.Path(FLAGS.networks) / f"{run_name}.keras")
             scores = " ".join(
                 f"{part} {scores['matching_map']:.4f}" for part, scores in run["scores"].items()
             )
@@ -73,7 +86,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 class Variant:
-    """One way to train, which is compiled once."""
+    """One way to train, which is compiled once.
+
+    Args:
+        plan: The experiment.
+        name: One of its variants.
+        folder: Contains the folders of patch groups that the plan names.
+    """
 
     def __init__(self, plan: dict[str, Any], name: str, folder: pathlib.Path):
         self._settings = {**plan["common"], **plan["variants"][name]}
@@ -82,10 +101,9 @@ class Variant:
         self._folder = folder
         self._seeds = plan["seeds"]
         self._rates = self._settings.pop("learning_rates")
-        self._prepared = False
 
-    def missing_runs(self, results: pathlib.Path):
-        """Rate and seed of each run still to do: all rates first, then all seeds at the best."""
+    def missing_runs(self, results: pathlib.Path) -> Iterator[tuple[float, int]]:
+        """Yields rate and seed of each run to do: all rates first, then all seeds at the best."""
         first, *others = self._seeds
         for rate in self._rates:
             if (rate, first) not in self._scores(results):
@@ -97,7 +115,7 @@ class Variant:
                 yield best, seed
 
     def _scores(self, results: pathlib.Path) -> dict[tuple[float, int], float]:
-        """Validation mAP of the runs in the file, by rate and seed."""
+        """Returns the validation mAP of the runs in the file, by rate and seed."""
         if not results.exists():
             return {}
         runs = [json.loads(line) for line in results.read_text().splitlines()]
@@ -107,139 +125,122 @@ class Variant:
             if (run["experiment"], run["variant"]) == (self._experiment, self._name)
         }
 
-    def run(self, rate: float, seed: int) -> dict[str, Any]:
-        """Trains once; gives what the file of results holds of it."""
-        from doap_tf.training.batches import Batches
-        from doap_tf.training.sampling import make_sampler
+    def run(self, rate: float, seed: int, train_dir: pathlib.Path) -> tuple[dict[str, Any], Any]:
+        """Trains once.
 
-        if not self._prepared:
-            self._prepare()
-        config = dataclasses.replace(self._config, learning_rate=rate)
-        self._step.restart(seed)
+        Returns:
+            What the file of results keeps of the run, and its last network.
+        """
+        from doap_tf.training.sampling import make_sampler
+        from doap_tf.training.trainer import Trainer
+
+        config = dataclasses.replace(self._config, learning_rate=rate, seed=seed)
+        parts, groups = self._training_data
         sampler = make_sampler(
-            self._sampling["sampler"],
-            self._parts,
-            self._sampling["weights"],
+            self._settings["sampler"],
+            parts,
+            self._settings["weights"],
             config.batch_size,
             seed,
-            self._sampling["views"],
-            self._sampling["sequence_share"],
+            self._settings["views"],
+            self._settings.get("sequence_share"),
         )
-        losses = []
-        start = time.perf_counter()
-        with Batches(
-            self._groups, sampler, with_sequences=config.same_sequence != "distractors"
-        ) as batches:
-            for number in range(config.steps):
-                batch = next(batches)
-                losses.append(
-                    self._step(batch.patches, batch.labels, config.rate_at(number), number)
-                )
-            last = float(np.mean([float(loss) for loss in losses[-200:]]))
-        seconds = time.perf_counter() - start
-        for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):
-            plain.assign(trained)
-        return {
+        validations = {part: self._validation(part) for part in ("validation", "test")}
+        trainer = Trainer(
+            config, groups, sampler, validations["validation"], train_dir, step=self._step
+        )
+        trainer.run()
+        record = json.loads((train_dir / "train.json").read_text())
+        logged = [entry for entry in record["history"] if "loss" in entry]
+        losses = [e["loss"] for e in logged if e["step"] > config.steps - _LOSSES]
+        patches = config.log_every * config.batch_size
+        seconds = sum(patches / entry["patches_per_second"] for entry in logged)
+        about = record["environment"]
+        run = {
             "experiment": self._experiment,
             "variant": self._name,
             "learning_rate": rate,
             "seed": seed,
             "settings": self._settings,
             "steps": config.steps,
-            "loss": last,
+            "loss": float(np.mean(losses)),
             "seconds": round(seconds, 1),
             "patches_per_second": round(config.steps * config.batch_size / seconds),
-            "scores": {part: self._evaluate(part) for part in self._validations},
-            "data": self._data,
-            **self._environment,
-        }
-
-    def save(self, path: pathlib.Path) -> None:
-        """Keeps the network of the last run."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with files.write_atomically(path) as temporary:
-            self._plain.save(temporary)
-
-    def _prepare(self) -> None:
-        import tensorflow as tf
-
-        from doap_tf.data import PatchGroups, mine_labels
-        from doap_tf.descriptors.descriptor import Descriptor
-        from doap_tf.training.config import TrainingConfig
-        from doap_tf.training.record import environment
-        from doap_tf.training.step import TrainingStep, make_network
-        from doap_tf.training.validation import Validation
-
-        settings = dict(self._settings)
-        self._sampling = {key: settings.pop(key) for key in ("sampler", "weights", "views")}
-        self._sampling["sequence_share"] = settings.pop("sequence_share", None)
-        folders = {
-            key: [self._folder / name for name in settings.pop(key)]
-            for key in ("groups", "validation", "test")
-        }
-        on_gpu = bool(tf.config.list_physical_devices("GPU"))
-        self._config = TrainingConfig(
-            precision=settings.pop("precision", "mixed_bfloat16" if on_gpu else "float32"),
-            xla=on_gpu,
-            **settings,
-        )
-        self._parts, self._groups = _load(*folders["groups"])
-        if self._config.same_sequence == "mined":
-            self._parts = [mine_labels(part) for part in self._parts]
-            self._groups = PatchGroups.concatenate(self._parts)
-        self._validations = {
-            part: Validation(_load(*folders[part])[1]) for part in ("validation", "test")
-        }
-        if self._config.same_sequence == "mined":
-            self._step = TrainingStep(
-                self._config, tf.distribute.get_strategy(), self._groups.far_apart
-            )
-        else:
-            self._step = _compiled_step(dataclasses.replace(self._config, steps=1))
-        self._plain = make_network(self._config)
-        self._descriptor = Descriptor(self._plain)
-        self._data = [str(part) for part in self._parts]
-        about = environment()
-        self._environment = {
+            "scores": {
+                part: _scores(trainer.descriptor, validation)
+                for part, validation in validations.items()
+            },
+            "data": [str(part) for part in parts],
             "date": datetime.date.today().isoformat(),
             "devices": about["devices"],
             "tensorflow": about["packages"]["tensorflow"],
         }
-        self._prepared = True
+        return run, trainer.descriptor.network
 
-    def _evaluate(self, part: str) -> dict[str, float]:
-        from doap_tf import metrics
+    @functools.cached_property
+    def _config(self) -> Any:
+        import tensorflow as tf
 
-        validation = self._validations[part]
-        scores = dict(validation.evaluate(self._descriptor).scores)
-        groups = validation.groups
-        rows = np.concatenate(
-            [groups.rows_of(g)[list(_RETRIEVED)] for g in range(groups.group_count)]
+        from doap_tf.training.config import TrainingConfig
+
+        on_gpu = bool(tf.config.list_physical_devices("GPU"))
+        automatic = {"precision": "mixed_bfloat16" if on_gpu else "float32", "xla": on_gpu}
+        settings = {k: v for k, v in self._settings.items() if k not in (*_DATA, *_SAMPLING)}
+        config = TrainingConfig(**automatic | settings)
+        return dataclasses.replace(
+            config,
+            validate_every=config.steps,
+            checkpoint_every=config.steps,
+            log_every=math.gcd(config.steps, _LOSSES),
         )
-        described = self._descriptor.describe(groups.patches[rows])
-        precisions = metrics.retrieval_average_precisions(
-            described, groups.group[rows], self._descriptor.norm
-        )
-        return {**scores, "retrieval_map": float(precisions.mean())}
 
+    @functools.cached_property
+    def _training_data(self) -> tuple[list[Any], Any]:
+        """Patch groups of each folder, and all of them as one."""
+        from doap_tf.data import PatchGroups, mine_labels
 
-@functools.cache
-def _compiled_step(config: Any) -> Any:
-    """A step that all variants share which differ in their data or length only."""
-    import tensorflow as tf
+        parts, groups = _load(*(self._folder / name for name in self._settings["groups"]))
+        if self._config.same_sequence == "mined":
+            parts = [mine_labels(part) for part in parts]
+            groups = PatchGroups.concatenate(parts)
+        return parts, groups
 
-    from doap_tf.training.step import TrainingStep
+    @functools.cached_property
+    def _step(self) -> Any:
+        import tensorflow as tf
 
-    return TrainingStep(config, tf.distribute.get_strategy())
+        from doap_tf.training.step import TrainingStep
+
+        mined = self._config.same_sequence == "mined"
+        far_apart = self._training_data[1].far_apart if mined else None
+        return TrainingStep(self._config, tf.distribute.get_strategy(), far_apart)
+
+    def _validation(self, part: str) -> Any:
+        from doap_tf.training.validation import Validation
+
+        return Validation(_load(*(self._folder / name for name in self._settings[part]))[1])
 
 
 @functools.cache
 def _load(*folders: pathlib.Path) -> tuple[list[Any], Any]:
-    """Patch groups of each folder, and all of them as one."""
+    """Returns the patch groups of each folder, and all of them as one."""
     from doap_tf.data import PatchGroups
 
     parts = [PatchGroups.load(folder) for folder in folders]
     return parts, PatchGroups.concatenate(parts)
+
+
+def _scores(descriptor: Any, validation: Any) -> dict[str, float]:
+    """Returns the scores of validation, and the mAP of retrieval among its groups."""
+    from doap_tf import metrics
+
+    groups = validation.groups
+    rows = np.concatenate([groups.rows_of(g)[list(_RETRIEVED)] for g in range(groups.group_count)])
+    described = descriptor.describe(groups.patches[rows])
+    precisions = metrics.retrieval_average_precisions(
+        described, groups.group[rows], descriptor.norm
+    )
+    return validation.evaluate(descriptor).scores | {"retrieval_map": float(precisions.mean())}
 
 
 def _read_plan(path: pathlib.Path) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 import errno
+import logging as python_logging
 
 import pytest
-from absl import flags
+from absl import app, flags, logging
 
 from doap_tf import commands
 from doap_tf.errors import InputError
@@ -33,7 +34,7 @@ def test_bad_input_is_one_line(capsys):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
-def test_a_disk_that_refuses_is_no_bug(number, capsys):
+def test_a_full_disk_is_not_a_bug(number, capsys):
     line = said_by(raising(OSError(number, "long\ntext", "some/file")), capsys)
     assert line.startswith("error: some/file cannot be written (")
 
@@ -44,7 +45,28 @@ def test_other_errors_of_the_system_are_bugs():
 
 
 @pytest.mark.parametrize("content", [b"--count=\xff\xfe", b"--flagfile=\0"])
-def test_flag_files_that_are_no_text_are_refused(content, tmp_path, capsys):
+def test_binary_flag_files_are_refused(content, tmp_path, capsys):
     (tmp_path / "flags.cfg").write_bytes(content)
     line = said_by(lambda: commands._parse(["x", f"--flagfile={tmp_path / 'flags.cfg'}"]), capsys)
     assert line.startswith("error: a flag file cannot be read")
+
+
+@pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull"])
+def test_help_is_not_an_error(flag, capsys):
+    app.define_help_flags()
+    with pytest.raises(SystemExit) as end:
+        commands._parse(["x", flag])
+    assert not end.value.code
+    assert capsys.readouterr().out
+
+
+def test_warnings_are_shown_unless_they_are_those_of_libraries():
+    commands._silence_libraries()
+
+    def shown(path):
+        record = python_logging.LogRecord("absl", logging.WARNING, path, 1, "text", (), None)
+        return logging.get_absl_handler().filter(record)
+
+    assert shown("/home/me/tensorflow/doap_tf/datasets/rome_patches.py")
+    assert shown("/venv/lib/python3.11/site-packages/doap_tf/data/samplers.py")
+    assert not shown("/venv/lib/python3.11/site-packages/tensorflow_datasets/core/builder.py")

@@ -8,16 +8,36 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
+from doap_tf.datasets.hpatches.splits import read_instruction
 from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.errors import InputError
 from doap_tf.readers import original_files, strips
 
+_MIRROR = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
+
 
 class Builder(SourceBuilder):
-    """HPatches, one split per sequence; see `read_instruction` for the benchmark's splits."""
+    """HPatches, one TFDS split per sequence; see `read_instruction` for the benchmark's splits.
 
+    Args:
+        split: the benchmark's split whose training sequences are trained on; `all` for all
+            sequences that are there.
+        **kwargs: those of `SourceBuilder`.
+    """
+
+    OPTIONS = ("source", "split")
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+
+    def __init__(self, *, split: str = "a", **kwargs: Any):
+        super().__init__(**kwargs)
+        self._benchmark_split = split
+        self._original_state["split"] = split
+
+    def part_splits(self, part: str) -> list[str]:
+        if self._benchmark_split == "all":
+            return sorted(self.info.splits)
+        return read_instruction(self._benchmark_split, part, self).split("+")
 
     def _info(self) -> tfds.core.DatasetInfo:
         side = strips.PATCH
@@ -39,15 +59,7 @@ class Builder(SourceBuilder):
 
     def _original(self) -> original_files.Original:
         return original_files.Original(
-            files=(
-                original_files.OriginalFile(
-                    "hpatches-release.zip",
-                    (
-                        "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
-                        "hpatches-release.zip",
-                    ),
-                ),
-            ),
+            files={"hpatches-release.zip": [_MIRROR + "hpatches-release.zip"]},
             folder="hpatches-release",
             holds=lambda folder: any(folder.glob("*/ref.png")),
         )

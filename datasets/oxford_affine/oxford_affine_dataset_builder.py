@@ -11,9 +11,11 @@ from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.errors import InputError
 from doap_tf.readers import image_sequences, original_files
 
-_OXFORD = ("bark", "bikes", "boat", "graf", "leuven", "trees", "ubc", "wall")
-_OXFORD_URL = "https://www.robots.ox.ac.uk/~vgg/research/affine/det_eval_files/"
-_HPATCHES_URL = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
+_OXFORD_FILES = [
+    f"{name}.tar.gz" for name in ("bark", "bikes", "boat", "graf", "leuven", "trees", "ubc", "wall")
+]
+_OXFORD_MIRROR = "https://www.robots.ox.ac.uk/~vgg/research/affine/det_eval_files/"
+_HPATCHES_MIRROR = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
 
 
 def _holds_sequences(folder: pathlib.Path) -> bool:
@@ -61,18 +63,12 @@ class Builder(SourceBuilder):
 
     def _original(self) -> original_files.Original:
         if self.builder_config.name == "oxford":
-            names, mirror, folder = (
-                [f"{name}.tar.gz" for name in _OXFORD],
-                _OXFORD_URL,
-                "oxford_affine",
-            )
+            names, mirror, folder = _OXFORD_FILES, _OXFORD_MIRROR, "oxford_affine"
         else:
             folder = "hpatches-sequences-release"
-            names, mirror = [f"{folder}.zip"], _HPATCHES_URL
+            names, mirror = [f"{folder}.zip"], _HPATCHES_MIRROR
         return original_files.Original(
-            files=tuple(original_files.OriginalFile(name, (mirror + name,)) for name in names),
-            folder=folder,
-            holds=_holds_sequences,
+            {name: [mirror + name] for name in names}, folder, _holds_sequences
         )
 
     def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +26,14 @@ class Builder(PreparedOnceBuilder):
         kind: how the images belong together: `photos`, `aligned` or `sequences`.
         settings: how groups are cut.
         validation_fraction: share of the scenes held out as the split `validation`, chosen by a
-            hash of their names. Of scikit-image's photographs two are.
-        processes: how many cut patches; one for each core if not given.
+            hash of their names. Of scikit-image's photographs two are held out.
+        parts: which of the splits `train` and `validation` are cut.
+        processes: number of processes that cut patches; one per core if not given.
         **kwargs: `data_dir` and `version` of every TFDS builder.
     """
 
+    OPTIONS = ("source", "kind", "magnification", "max_groups", "max_overlap", "seed")
+    HAS_VALIDATION = True
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {
         "1.1.0": "The same frames at any magnification; darker views.",
@@ -44,6 +47,7 @@ class Builder(PreparedOnceBuilder):
         kind: str = "photos",
         settings: GroupSettings | None = None,
         validation_fraction: float = 0.1,
+        parts: Sequence[str] = ("train", "validation"),
         processes: int | None = None,
         config: None = None,
         **kwargs: Any,
@@ -53,24 +57,27 @@ class Builder(PreparedOnceBuilder):
                 f"photo_patches has no config {config!r}: it is named after source and settings"
             )
         if source is None and kind != "photos":
-            raise InputError(f"kind {kind!r} wants a source, a folder of images")
+            raise InputError(f"kind {kind!r} requires a source, a folder of images")
         self._settings = settings or GroupSettings()
         self._processes = processes
-        self._scenes = dict(
-            zip(
-                ("train", "validation"),
-                default_scenes()
-                if source is None
-                else split_scenes(find_scenes(source, kind), validation_fraction),
-                strict=True,
-            )
+        scenes = (
+            default_scenes()
+            if source is None
+            else split_scenes(find_scenes(source, kind), validation_fraction)
         )
+        split = dict(zip(("train", "validation"), scenes, strict=True))
+        self._scenes = {part: split[part] for part in parts if split[part]}
+        if not self._scenes:
+            raise InputError(
+                f"{source} holds a single scene; at least two are required, one for validation"
+            )
         self._hash = _hash_contents(self._scenes, self._settings)
+        count = sum(map(len, self._scenes.values()))
         super().__init__(
             source=source,
             config=tfds.core.BuilderConfig(
                 name=f"{kind}_{self._hash[:16]}",
-                description=f"{sum(map(len, self._scenes.values()))} scenes of kind {kind}.",
+                description=f"{count} scenes of kind {kind}, {self._settings.patch_size} pixels",
             ),
             **kwargs,
         )
@@ -80,8 +87,39 @@ class Builder(PreparedOnceBuilder):
             kind=kind,
             settings=settings,
             validation_fraction=validation_fraction,
+            parts=parts,
             processes=processes,
         )
+
+    @classmethod
+    def for_training(
+        cls,
+        part: str,
+        size: int,
+        validation_fraction: float,
+        *,
+        source: str | os.PathLike | None = None,
+        kind: str = "photos",
+        data_dir: str | os.PathLike | None = None,
+        **settings: Any,
+    ) -> "Builder":
+        """See the base class; patches are cut at the size that is needed."""
+        return cls(
+            source=source,
+            kind=kind,
+            data_dir=data_dir,
+            settings=GroupSettings(patch_size=size, **settings),
+            validation_fraction=validation_fraction,
+            parts=(part,),
+        )
+
+    @property
+    def magnification(self) -> float:
+        return self._settings.magnification
+
+    @property
+    def details(self) -> str:
+        return str(self._settings)
 
     def _info(self) -> tfds.core.DatasetInfo:
         size = self._settings.patch_size
@@ -104,11 +142,7 @@ class Builder(PreparedOnceBuilder):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         self.info.metadata["fingerprint"] = self._hash
-        return {
-            split: self._generate_examples(scenes)
-            for split, scenes in self._scenes.items()
-            if scenes
-        }
+        return {part: self._generate_examples(scenes) for part, scenes in self._scenes.items()}
 
     def _generate_examples(self, scenes: list[Scene]) -> Iterator[tuple[int, dict[str, Any]]]:
         key = 0

@@ -11,6 +11,7 @@ from absl import logging
 from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.readers import original_files, rome_patches
 
+_MIRROR = "http://pascal.inrialpes.fr/data2/paulin/RomePatches/"
 _GROUPS = 1_000
 _FILES = tuple(name for half in rome_patches.HALVES for name in rome_patches.file_names(half))
 
@@ -39,9 +40,8 @@ class Builder(SourceBuilder):
         )
 
     def _original(self) -> original_files.Original:
-        mirror = "http://pascal.inrialpes.fr/data2/paulin/RomePatches/"
         return original_files.Original(
-            files=tuple(original_files.OriginalFile(name, (mirror + name,)) for name in _FILES),
+            files={name: [_MIRROR + name] for name in _FILES},
             folder="RomePatches",
             holds=lambda folder: all((folder / name).is_file() for name in _FILES),
         )

@@ -15,8 +15,8 @@ _PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
 _PAIRS = 100_000
 _PAIRS_SUFFIX = "_pairs"
 _MIRRORS = (
-    "https://cmp.felk.cvut.cz/~mishkdmy/datasets/BrownPhotoTour/{}.zip",
-    "http://icvl.ee.ic.ac.uk/vbalnt/{}.zip",
+    "https://cmp.felk.cvut.cz/~mishkdmy/datasets/BrownPhotoTour/",
+    "http://icvl.ee.ic.ac.uk/vbalnt/",
 )
 
 
@@ -26,18 +26,22 @@ def _log_unless_official(what: str, found: int, official: int) -> None:
 
 
 class Builder(SourceBuilder):
-    """UBC PhotoTour, a config for each scene and for each scene's pairs."""
+    """UBC PhotoTour, one config per scene and one per scene's pairs."""
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
+    OPTIONS = ("source", "config")
+    VERSION = tfds.core.Version("1.1.0")
+    RELEASE_NOTES: ClassVar[dict[str, str]] = {
+        "1.1.0": "Points and pairs in the order of the files.",
+        "1.0.0": "Initial release.",
+    }
     BUILDER_CONFIGS: ClassVar[list[tfds.core.BuilderConfig]] = [
         *(
-            tfds.core.BuilderConfig(name=scene, description=f"The 3D points of {scene}.")
+            tfds.core.BuilderConfig(name=scene, description=f"3D points of {scene}")
             for scene in _PATCHES
         ),
         *(
             tfds.core.BuilderConfig(
-                name=scene + _PAIRS_SUFFIX, description=f"The verification pairs of {scene}."
+                name=scene + _PAIRS_SUFFIX, description=f"verification pairs of {scene}"
             )
             for scene in _PATCHES
         ),
@@ -66,12 +70,14 @@ class Builder(SourceBuilder):
             features["match"] = np.bool_
         else:
             features["point_id"] = np.int64
-        return self._dataset_info(features=tfds.features.FeaturesDict(features))
+        return self._dataset_info(
+            features=tfds.features.FeaturesDict(features), disable_shuffling=True
+        )
 
     def _original(self) -> original_files.Original:
-        urls = tuple(mirror.format(self._scene) for mirror in _MIRRORS)
+        name = f"{self._scene}.zip"
         return original_files.Original(
-            files=(original_files.OriginalFile(f"{self._scene}.zip", urls),),
+            files={name: [mirror + name for mirror in _MIRRORS]},
             folder=self._scene,
             holds=lambda folder: any(folder.glob("patches[0-9]*.*")),
         )
@@ -98,7 +104,7 @@ class Builder(SourceBuilder):
     def _generate_pairs(self, folder: pathlib.Path) -> Iterator[tuple[int, dict[str, Any]]]:
         pairs = mosaics.read_pairs(folder)
         _log_unless_official(f"pairs of {self._scene}", len(pairs.patch_ids), _PAIRS)
-        # At most two patches a pair: 0.8 GB for the official list.
+        # At most two patches per pair: 0.8 GB for the official list.
         ids, rows = np.unique(pairs.patch_ids, return_inverse=True)
         patches = mosaics.read_patches(folder, ids)[..., np.newaxis]
         for index, members in enumerate(rows.reshape(-1, 2)):

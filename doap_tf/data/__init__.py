@@ -1,7 +1,6 @@
 """Patches in memory, what to make batches of, and how to vary them."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.data.samplers import (
@@ -13,9 +12,10 @@ from doap_tf.data.samplers import (
     SequencePairSampler,
     batch_shares,
 )
+from doap_tf.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from doap_tf.data.augmentation import augment
+    from doap_tf.data.augmentation import turn_groups
     from doap_tf.data.builders import builder, builder_names
     from doap_tf.data.label_mining import mine_labels
 
@@ -27,27 +27,20 @@ __all__ = [
     "SameSequenceSampler",
     "Sampler",
     "SequencePairSampler",
-    "augment",
     "batch_shares",
     "builder",
     "builder_names",
     "mine_labels",
+    "turn_groups",
 ]
 
-# Resolved on first use: they import TensorFlow, scikit-learn or TFDS.
-_HOMES = {
-    "augment": "doap_tf.data.augmentation",
-    "builder": "doap_tf.data.builders",
-    "builder_names": "doap_tf.data.builders",
-    "mine_labels": "doap_tf.data.label_mining",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'doap_tf.data' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# They import TensorFlow, scikit-learn or TFDS.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "builder": "doap_tf.data.builders",
+        "builder_names": "doap_tf.data.builders",
+        "mine_labels": "doap_tf.data.label_mining",
+        "turn_groups": "doap_tf.data.augmentation",
+    },
+)

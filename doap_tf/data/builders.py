@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def builder_names() -> list[str]:
-    """The names that `builder` knows, sorted."""
+    """Returns the names that `builder` knows, sorted."""
     return sorted(
         module.parent.name
         for folder in doap_tf.datasets.__path__
@@ -22,12 +22,19 @@ def builder_names() -> list[str]:
     )
 
 
+def builder_class(name: str) -> Any:
+    """Returns the class of the TFDS builder `name`; TFDS is imported here and not before."""
+    if name not in builder_names():
+        raise InputError(f"unknown dataset {name!r}; known are {', '.join(builder_names())}.")
+    return importlib.import_module(f"doap_tf.datasets.{name}.{name}_dataset_builder").Builder
+
+
 def builder(name: str, **kwargs: Any) -> tfds.core.DatasetBuilder:
-    """Gives the TFDS builder `name`; TFDS is imported here and not before.
+    """Returns the TFDS builder `name`.
 
     Args:
-        name: one of `builder_names()`.
-        **kwargs: handed to the builder: `config`, `data_dir`, and `source`, the folder or archive
+        name: One of `builder_names()`.
+        **kwargs: Passed to the builder: `config`, `data_dir`, and `source`, the folder or archive
             with the original files. Without `source` they are looked for in TFDS's manual folder,
             then downloaded.
 
@@ -35,7 +42,4 @@ def builder(name: str, **kwargs: Any) -> tfds.core.DatasetBuilder:
         >>> notredame = builder("ubc_phototour", config="notredame", source="~/data/notredame")
         >>> notredame.download_and_prepare()
     """
-    if name not in builder_names():
-        raise InputError(f"unknown dataset {name!r}; known are {', '.join(builder_names())}")
-    module = importlib.import_module(f"doap_tf.datasets.{name}.{name}_dataset_builder")
-    return module.Builder(**kwargs)
+    return builder_class(name)(**kwargs)

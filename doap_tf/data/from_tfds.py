@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import tqdm
 
 from doap_tf.data import patch_groups
 from doap_tf.errors import InputError
+from doap_tf.progress import progress
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
@@ -26,50 +26,71 @@ def from_tfds(
     size: int,
     cache_dir: str | os.PathLike,
 ) -> patch_groups.PatchGroups:
-    """All groups of some splits at one size; the second call maps what the first one wrote.
+    """Returns all groups of some splits at one size; a second call maps what the first one wrote.
 
     Args:
-        builder: A prepared dataset with one group an example: "patches" uint8 [n, H, W, 1] and, if
-            it knows sequences, their names in "sequence".
-        splits: TFDS splits or read instructions, in the order wanted.
-        size: Side S that the network takes. Resizing follows `preprocessing.resize_patches`, and
-            rounds to 8 bits.
+        builder: A prepared dataset with one group per example: "patches" uint8 [n, H, W, 1] and,
+            if it knows sequences, their names in "sequence".
+        splits: TFDS splits or read instructions, in the order of the result.
+        size: Side S of the result. Resizing follows `preprocessing.resize_patches`, and rounds to
+            8 bits.
         cache_dir: The groups go to a folder in here, named after dataset, size, and a hash of the
             records' checksums and of the settings: other data never reuse it.
     """
-    if "patches" not in builder.info.features:
-        raise InputError(f"the dataset {builder.info.full_name} does not hold groups of patches.")
-    instructions = [splits] if isinstance(splits, str) else list(splits)
-    for instruction in instructions:
-        _check_split(builder, instruction)
-    key = _key(builder, instructions, size)
+    splits = [splits] if isinstance(splits, str) else list(splits)
+    _check_splits(builder, splits)
+    key = _key(builder, splits, size)
     name = "-".join([*builder.info.full_name.split("/"), f"{size}px", key[:16]])
     directory = pathlib.Path(cache_dir) / name
-    if not os.path.exists(directory):
-        names = "+".join(instructions)
-        names = names if len(names) < 60 else f"{names[:57]}..."  # HPatches has 116 splits
-        source = f"{builder.info.full_name} {names}"
+    if not directory.exists():
         with patch_groups.writing(directory) as folder:
-            groups = _resized_groups(builder, instructions, size)
-            patch_groups.write_groups(folder, groups, size, source)
+            write_groups_of(builder, splits, size, folder)
     return patch_groups.PatchGroups.load(directory)
 
 
-def _check_split(builder: tfds.core.DatasetBuilder, split: str) -> None:
-    known = builder.info.splits
+def write_groups_of(
+    builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int, folder: pathlib.Path
+) -> None:
+    """Writes all groups of some splits to a folder that `patch_groups.writing` gave.
+
+    The arguments are those of `from_tfds`.
+    """
+    _check_splits(builder, splits)
+    names = "+".join(splits)
+    names = names if len(names) < 60 else f"{names[:57]}..."  # HPatches has 116 splits
+    details = getattr(builder, "details", "")
+    patch_groups.write_groups(
+        folder,
+        _resized_groups(builder, splits, size),
+        size,
+        source=f"{builder.info.full_name} {names} {details}".strip(),
+        magnification=getattr(builder, "magnification", None),
+    )
+
+
+def check_features(builder: tfds.core.DatasetBuilder) -> None:
+    """Raises an InputError unless the examples of a dataset are groups of patches."""
+    if "patches" not in builder.info.features:
+        raise InputError(f"the dataset {builder.info.full_name} does not hold groups of patches.")
+
+
+def _check_splits(builder: tfds.core.DatasetBuilder, splits: Sequence[str]) -> None:
+    check_features(builder)
+    name, known = builder.info.full_name, builder.info.splits
     if not known:
         raise InputError(
-            f"the dataset {builder.info.full_name} is not prepared in {builder.data_path}: "
+            f"the dataset {name} is not prepared in {builder.data_path}: "
             "call its download_and_prepare() first."
         )
-    try:
-        empty = known[split].num_examples == 0
-    except (KeyError, ValueError) as error:
-        raise InputError(
-            f"{builder.info.full_name} has no split {split!r}; it has {', '.join(sorted(known))}."
-        ) from error
-    if empty:
-        raise InputError(f"the split {split!r} of {builder.info.full_name} is empty.")
+    for split in splits:
+        try:
+            count = known[split].num_examples
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"{name} has no split {split!r}; it has {', '.join(sorted(known))}."
+            ) from error
+        if count == 0:
+            raise InputError(f"the split {split!r} of {name} is empty.")
 
 
 def _key(builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int) -> str:
@@ -85,27 +106,24 @@ def _key(builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int) ->
 
 
 def _record_checksums(path: pathlib.Path) -> Iterator[bytes]:
-    """The checksums that a TFRecord file keeps of its records: its content, without reading it all.
+    """Yields the checksums in a TFRecord file, which identify its content without reading it all.
 
     A record is its length (8 bytes), a checksum of that (4), the data, and their checksum (4).
     """
-    try:
-        with path.open("rb", buffering=0) as file:
-            while header := file.read(12):
-                if len(header) == 12:
-                    file.seek(struct.unpack_from("<Q", header)[0], os.SEEK_CUR)
-                checksum = file.read(4)
-                if len(checksum) < 4:
-                    raise InputError(f"{path} is cut short: prepare the dataset again.")
-                yield checksum
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+    with path.open("rb", buffering=0) as file:
+        while header := file.read(12):
+            if len(header) == 12:
+                file.seek(struct.unpack_from("<Q", header)[0], os.SEEK_CUR)
+            checksum = file.read(4)
+            if len(checksum) < 4:
+                raise InputError(f"{path} is truncated: prepare the dataset again.")
+            yield checksum
 
 
 def _resized_groups(
     builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int
 ) -> Iterator[tuple[np.ndarray, str | None]]:
-    """Gives the patches uint8 [n, S, S] and the sequence of one group after the other."""
+    """Yields the patches uint8 [n, S, S] and the sequence of one group after the other."""
     import tensorflow as tf
     import tensorflow_datasets as tfds
 
@@ -118,10 +136,10 @@ def _resized_groups(
     in_order = tfds.ReadConfig(try_autocache=False, interleave_cycle_length=1)
     has_sequences = "sequence" in builder.info.features
     count = sum(builder.info.splits[split].num_examples for split in splits)
-    with tqdm.tqdm(total=count, unit="group", desc=builder.info.full_name) as progress:
+    with progress(title=f"reading {builder.name}", total=count, unit="group") as bar:
         for split in splits:
             examples = builder.as_dataset(split=split, read_config=in_order)
             examples = examples.map(resized, tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
             for patches, sequence in examples.as_numpy_iterator():
                 yield patches, sequence.decode() if has_sequences else None
-                progress.update()
+                bar.update()

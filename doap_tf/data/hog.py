@@ -9,11 +9,11 @@ CHANNELS = 31
 
 _DIRECTIONS = 9  # over half a turn
 _CLIP = 0.2
-_BLOCK = 32  # patches at a time: what they need stays in the processor's cache
+_BLOCK = 32  # patches at a time, so that intermediate arrays stay in the processor's cache
 
 
 def hog(patches: np.ndarray) -> np.ndarray:
-    """HOG on cells of 8×8 pixels.
+    """Computes HOG on cells of 8×8 pixels.
 
     Each pixel inside the border votes with the magnitude of its gradient for the nearest of 18
     signed directions, shared bilinearly among the four nearest cells. Each cell is normalised by
@@ -24,7 +24,7 @@ def hog(patches: np.ndarray) -> np.ndarray:
 
     Returns:
         float32 [N, H / 8, W / 8, 31]: 18 signed and 9 unsigned directions, then 4 sums over all
-        directions, one a block.
+        directions, one per block.
     """
     count, height, width = patches.shape
     features = np.empty([count, height // CELL, width // CELL, CHANNELS], np.float32)
@@ -36,7 +36,7 @@ def hog(patches: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _gradient_tables() -> tuple[np.ndarray, np.ndarray]:
-    """Direction and magnitude of every gradient that bytes can have, by 511 dy + dx + 130560."""
+    """Returns direction and magnitude of every gradient of bytes, by 511 dy + dx + 130560."""
     difference = np.arange(-255.0, 256.0)
     angles = np.arange(_DIRECTIONS) * np.pi / _DIRECTIONS
     along = difference[:, None, None] * np.sin(angles) + difference[None, :, None] * np.cos(angles)
@@ -49,7 +49,7 @@ def _gradient_tables() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _histograms(patches: np.ndarray) -> np.ndarray:
-    """Votes for the signed directions in each cell, [N, H / 8, W / 8, 18]."""
+    """Returns the votes for the signed directions in each cell, [N, H / 8, W / 8, 18]."""
     directions, magnitudes = _gradient_tables()
     values = patches.astype(np.int32)
     dy = values[:, 2:, 1:-1] - values[:, :-2, 1:-1]
@@ -67,14 +67,14 @@ def _histograms(patches: np.ndarray) -> np.ndarray:
 
 
 def _share_of_cells(length: int) -> np.ndarray:
-    """Which share of its vote each pixel inside the border gives each cell, [length − 2, cells]."""
+    """Returns the share of its vote that each inner pixel gives each cell, [length − 2, cells]."""
     pixels = (np.arange(1, length - 1) + 0.5) / CELL
     centres = np.arange(length // CELL) + 0.5
     return np.maximum(0, 1 - np.abs(pixels[:, None] - centres)).astype(np.float32)
 
 
 def _normalised(histograms: np.ndarray) -> np.ndarray:
-    """The 31 channels of each cell from its 18 votes."""
+    """Returns the 31 channels of each cell from its 18 votes."""
     unsigned = histograms[..., :_DIRECTIONS] + histograms[..., _DIRECTIONS:]
     energy = np.pad((unsigned**2).sum(axis=3), [(0, 0), (1, 1), (1, 1)], mode="edge")
     pairs = energy[:, 1:] + energy[:, :-1]

@@ -1,4 +1,4 @@
-"""Mining distractors inside a sequence: patches of clusters that look clearly different."""
+"""Label mining: which patches of the same sequence differ enough to be distractors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import dataclasses
 import os
 import pathlib
 import warnings
-import zipfile
 from collections.abc import Callable
 
 import numpy as np
-import tqdm
+from absl import logging
 
 from doap_tf import files
 from doap_tf.data.hog import CELL, CHANNELS, hog
 from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.errors import InputError
+from doap_tf.progress import progress
 
 MINED_SIZE = 64
 _THUMBNAIL_SIZE = 16
@@ -34,15 +34,15 @@ def mine_labels(
     """Clusters the patches of each sequence by appearance and marks clusters that are far apart.
 
     Two clusters are far apart if the distance of their centres is above the given percentile of
-    all such distances in the sequence. The result is kept in the folder of `groups`, if it has
-    one, and found there the next time. One sequence is in memory at a time.
+    all such distances in the sequence. The result is cached in the folder of `groups`, if it has
+    one. One sequence is in memory at a time.
 
     Args:
         groups: Patches with sequences.
-        originals: Gives the same patches, row for row, at 64×64 or their own size. Features are
-            taken at 64×64, so patches that were made smaller for a network have lost detail.
-            Called only if there is something to mine. None: `groups` themselves, or what was
-            mined from originals before.
+        originals: Returns the same patches, row for row, at 64×64 or their own size. Features are
+            computed at 64×64, so patches that were shrunk for a network have lost detail. Called
+            only if there is something to mine. None: `groups` themselves, or what was mined from
+            originals before.
         clusters: K; a sequence of fewer patches has as many clusters as patches.
         percentile: Of the distances between distinct centres.
         seed: Of K-means.
@@ -54,11 +54,6 @@ def mine_labels(
     """
     if not groups.groups_by_sequence:
         raise InputError(f"{groups.source} has no sequences to mine labels in.")
-    if clusters < 2:
-        raise InputError(f"clusters must be at least 2, not {clusters}.")
-    if not 0 <= percentile <= 100:
-        raise InputError(f"percentile must lie between 0 and 100, not be {percentile}.")
-
     settings = f"{clusters}-clusters-percentile-{percentile:g}-seed-{seed}"
     from_originals = f"mined-{settings}.npz"
     from_groups = f"mined-{settings}-{groups.size}px.npz"
@@ -76,7 +71,7 @@ def mine_labels(
 
 
 def appearance(patches: np.ndarray) -> np.ndarray:
-    """What clustering compares: HOG at 64×64, then the pixels at 16×16, without further scaling.
+    """Returns the features that are clustered: HOG at 64×64, then the pixels at 16×16.
 
     Pixel values lie in [0, 1]. Between random patches of Notre Dame the squared distance is then
     52 from HOG and 13 from pixels; with values in [0, 255] HOG would not count at all.
@@ -109,7 +104,7 @@ def _mine(
     ends = np.searchsorted(
         groups.sequence[rows_by_sequence], np.arange(-1, len(far_apart)), "right"
     )
-    for sequence in tqdm.trange(len(far_apart), unit="sequence", desc="label mining"):
+    for sequence in progress(range(len(far_apart)), "label mining", unit="sequence"):
         rows = rows_by_sequence[ends[sequence] : ends[sequence + 1]]
         if len(rows):
             cluster[rows], table = _cluster(appearance(patches[rows]), clusters, percentile, seed)
@@ -120,7 +115,7 @@ def _mine(
 def _cluster(
     features: np.ndarray, clusters: int, percentile: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cluster numbers [N] and which clusters are far apart, bool [k, k], k ≤ clusters."""
+    """Returns cluster numbers [N] and which clusters are far apart, bool [k, k], k ≤ clusters."""
     import threadpoolctl
     from scipy.spatial import distance
     from sklearn import cluster, exceptions
@@ -144,8 +139,7 @@ def _same_rows(groups: PatchGroups, originals: PatchGroups) -> PatchGroups:
     )
     if not same:
         raise InputError(
-            f"the originals, {originals.source}, are not the patches of {groups.source} row for "
-            "row: read the same splits of the same dataset."
+            f"the patches of {originals.source} are not those of {groups.source}, row for row."
         )
     return originals
 
@@ -159,13 +153,13 @@ def _keep(path: pathlib.Path, cluster: np.ndarray, far_apart: np.ndarray) -> Non
         with files.write_atomically(path) as temporary:
             np.savez_compressed(temporary, cluster=cluster, far_apart=far_apart)
     except OSError as error:
-        # A quarter of an hour of mining must not be lost because a shared cache is read-only.
-        warnings.warn(f"mined labels are used but not kept in {path}: {error}", stacklevel=3)
+        # Minutes of mining must not be lost because a shared cache is read-only.
+        logging.warning("mined labels are used but not kept in %s: %s", path, error)
 
 
 def _read(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         with np.load(path) as mined:
             return mined["cluster"], mined["far_apart"]
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is damaged ({error}): remove it to mine anew.") from error
+    except Exception as error:  # NumPy raises many kinds for a damaged file
+        raise InputError(f"{path} cannot be read ({error}): remove it to mine again.") from error

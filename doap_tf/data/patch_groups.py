@@ -27,15 +27,12 @@ _LABELS_FILE = "labels.npy"
 _FAR_APART_FILE = "far_apart.npy"
 _DESCRIPTION_FILE = "groups.json"
 
-# Keras casts labels to float32, which holds whole numbers exactly up to here.
-_GROUP_LIMIT = 2**24
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class PatchGroups:
     """P patches of S×S pixels in G groups; the patches of a group show the same place.
 
-    A group of one patch is kept: it lengthens lists, though it has no positive to be a query for.
+    A group of one patch is kept: it is a distractor, though no query.
 
     Attributes:
         patches: uint8 [P, S, S], memory-mapped where they were loaded from a folder.
@@ -47,7 +44,7 @@ class PatchGroups:
         far_apart: bool [sequences, K, K], which clusters are distractors for each other; None
             until labels are mined.
         source: What the patches come from, for records.
-        magnification: Which they were cut at, or None if that is not known.
+        magnification: What they were cut at, or None if that is not known.
         directory: The folder they were loaded from, or None.
 
     Example:
@@ -74,33 +71,22 @@ class PatchGroups:
                 f"patches must be uint8 [P, S, S], not {self.patches.dtype} {list(shape)}."
             )
         if shape[0] == 0:
-            raise InputError(f"there are no patches in {self.source}; at least one is wanted.")
+            raise InputError(f"there are no patches in {self.source}.")
         for name in ("group", "sequence", "cluster"):
             numbers = getattr(self, name)
             if numbers.dtype != np.int32 or numbers.shape != shape[:1]:
                 raise InputError(
-                    f"{name} must be int32 [{shape[0]}], one number a patch, "
+                    f"{name} must be int32 [{shape[0]}], one number per patch, "
                     f"not {numbers.dtype} {list(numbers.shape)}."
                 )
         if self.group.min() < 0 or not self.group_sizes.all():
             raise InputError("group numbers must be dense: every one from 0 to the largest.")
-        if self.group_count >= _GROUP_LIMIT:
-            raise InputError(
-                f"{self.group_count} groups are too many: {_GROUP_LIMIT} is the limit."
-            )
         _check_range("sequence", self.sequence, len(self.sequence_names))
         if (self.sequence != self.group_sequence[self.group]).any():
             raise InputError("all patches of a group must belong to the same sequence.")
-        clusters = 0
-        if self.far_apart is not None:
-            clusters = self.far_apart.shape[-1]
-            wanted = (len(self.sequence_names), clusters, clusters)
-            if self.far_apart.dtype != bool or self.far_apart.shape != wanted:
-                raise InputError(
-                    f"far_apart must be bool {list(wanted)}, one table a sequence, "
-                    f"not {self.far_apart.dtype} {list(self.far_apart.shape)}."
-                )
-        _check_range("cluster", self.cluster, clusters)
+        _check_range(
+            "cluster", self.cluster, 0 if self.far_apart is None else self.far_apart.shape[-1]
+        )
 
     @classmethod
     def from_arrays(
@@ -111,13 +97,13 @@ class PatchGroups:
         sequence_names: Sequence[str] = (),
         source: str = "arrays",
     ) -> PatchGroups:
-        """Groups from arrays in memory.
+        """Returns groups of arrays in memory.
 
         Args:
             patches: uint8 [P, S, S].
-            group: Integers [P], not necessarily dense: they are numbered anew in their order.
+            group: Integers [P], not necessarily dense: they are renumbered in their order.
             sequence: Integers [P] below len(sequence_names), −1 for none; None if there are none.
-            sequence_names: One name a sequence.
+            sequence_names: One name per sequence.
             source: What the patches come from, for records.
         """
         group = np.unique(np.asarray(group), return_inverse=True)[1].astype(np.int32)
@@ -139,14 +125,14 @@ class PatchGroups:
         size: int,
         cache_dir: str | os.PathLike,
     ) -> PatchGroups:
-        """Groups of a prepared TFDS dataset, resized once and cached; see `data.from_tfds`."""
+        """Returns groups of a prepared TFDS dataset, resized and cached; see `data.from_tfds`."""
         from doap_tf.data import from_tfds
 
         return from_tfds.from_tfds(builder, splits, size, cache_dir)
 
     @classmethod
     def load(cls, directory: str | os.PathLike) -> PatchGroups:
-        """Maps the groups that `save` or `from_tfds` wrote; reads no patch until it is used."""
+        """Maps the groups that `save` or `from_tfds` wrote; patches are read when they are used."""
         directory = pathlib.Path(directory)
         try:
             description = json.loads((directory / _DESCRIPTION_FILE).read_text())
@@ -173,26 +159,23 @@ class PatchGroups:
             raise InputError(
                 f"no patch groups in {directory}: {error.filename} is missing."
             ) from error
-        except OSError as error:
-            raise InputError(f"cannot read {directory}: {error.strerror or error}.") from error
         except Exception as error:  # NumPy raises many kinds for a damaged file
             raise InputError(
-                f"the patch groups in {directory} are damaged ({error}): "
+                f"the patch groups in {directory} cannot be read ({error}): "
                 "remove the folder and build it again."
             ) from error
 
     @classmethod
     def concatenate(cls, parts: Sequence[PatchGroups]) -> PatchGroups:
-        """Several datasets as one, in memory; row r of part i follows all rows of the parts before.
+        """Joins several datasets in memory, their rows one after the other.
 
-        Groups and sequences are numbered on from part to part. A part without mined labels gets
-        an empty table: none of its clusters are far apart. Parts of different magnifications
-        have none together.
+        Groups and sequences are renumbered. A part without mined labels gets an empty table: none
+        of its clusters are far apart. Where magnifications differ, that of the result is None.
         """
         sizes = {part.size for part in parts}
         if len(sizes) != 1:
             raise InputError(
-                f"only patches of one size can be joined, not of {sorted(sizes)} pixels."
+                f"patches of different sizes cannot be joined: {sorted(sizes)} pixels."
             )
         cut_at = {part.magnification for part in parts if part.magnification is not None}
         first_group = _offsets([part.group_count for part in parts])
@@ -227,11 +210,11 @@ class PatchGroups:
         )
 
     def save(self, directory: str | os.PathLike) -> PatchGroups:
-        """Writes a folder that `load` reads, whole or not at all; gives what `load` gives."""
+        """Writes a folder that `load` reads, whole or not at all; returns what `load` returns."""
         directory = pathlib.Path(directory)
         with writing(directory) as folder:
             np.save(folder / PATCHES_FILE, self.patches)
-            write_tables(
+            _write_tables(
                 folder,
                 self.label_table,
                 self.sequence_names,
@@ -255,7 +238,7 @@ class PatchGroups:
 
     @property
     def group_count(self) -> int:
-        """G."""
+        """Number G of groups."""
         return len(self.group_sizes)
 
     @functools.cached_property
@@ -277,12 +260,12 @@ class PatchGroups:
 
     @functools.cached_property
     def group_starts(self) -> np.ndarray:
-        """Where each group starts in `rows_by_group`, int [G]."""
+        """Index of the first row of each group in `rows_by_group`, int [G]."""
         return _offsets(self.group_sizes)
 
     @functools.cached_property
     def groups_by_sequence(self) -> dict[int, np.ndarray]:
-        """The groups of each sequence that has any, int [n] by sequence number."""
+        """Groups of each sequence that has any, int [n] by sequence number."""
         order = np.argsort(self.group_sequence, kind="stable")
         sequences, starts = np.unique(self.group_sequence[order], return_index=True)
         members = np.split(order, starts[1:])
@@ -294,16 +277,16 @@ class PatchGroups:
         return np.stack([self.group, self.sequence, self.cluster], axis=1)
 
     def labels(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Group, sequence and cluster of the patches in these rows, int32 [M, 3]."""
+        """Returns group, sequence and cluster of the patches in some rows, int32 [M, 3]."""
         return self.label_table[np.asarray(rows)]
 
     def rows_of(self, group: int) -> np.ndarray:
-        """The rows of one group's patches, int32 [n]."""
+        """Returns the rows of one group's patches, int32 [n]."""
         start = self.group_starts[group]
         return self.rows_by_group[start : start + self.group_sizes[group]]
 
     def subset(self, rows: np.ndarray) -> PatchGroups:
-        """These rows alone, copied into memory; groups and sequences are numbered anew."""
+        """Returns some rows, copied into memory; groups and sequences are renumbered."""
         used = np.unique(self.sequence[rows])
         used = used[used >= 0]
         number = np.full(len(self.sequence_names) + 1, -1, np.int32)
@@ -322,40 +305,40 @@ class PatchGroups:
     def split(
         self, fraction: float, seed: int, by: str = "group"
     ) -> tuple[PatchGroups, PatchGroups]:
-        """Parts for training and for validation, the same ones whenever the seed is the same.
+        """Splits the groups at random into a part for training and one for validation.
 
         Args:
-            fraction: Share of the groups or sequences that go to validation, above 0 and below 1;
-                at least one goes to either part.
-            seed: Chooses which.
-            by: "group", or "sequence" to keep the patches of a sequence on one side.
+            fraction: Share of the groups or sequences for validation, above 0 and below 1; each
+                part gets at least one.
+            seed: Of the random choice.
+            by: "group", or "sequence" to keep the patches of a sequence together.
 
         Returns:
             (training, validation)
         """
-        if by not in ("group", "sequence"):
-            raise InputError(f'by must be "group" or "sequence", not {by!r}.')
         if not 0 < fraction < 1:
-            raise InputError(f"fraction must lie above 0 and below 1, not be {fraction}.")
+            raise InputError(f"the fraction for validation must be in (0, 1), not {fraction}.")
         unit = self.group if by == "group" else self.sequence
         if unit.min() < 0:
             raise InputError(f'{self.source} has patches without a sequence: split it by="group".')
         units = np.unique(unit)
         if len(units) < 2:
-            raise InputError(f"{self.source} has only one {by}: a split wants two at least.")
+            raise InputError(f"{self.source} has a single {by}: a split requires two.")
         count = min(max(round(fraction * len(units)), 1), len(units) - 1)
         chosen = np.random.default_rng(seed).permutation(units)[:count]
         validation = np.isin(unit, chosen)
         return self.subset(np.flatnonzero(~validation)), self.subset(np.flatnonzero(validation))
 
     def content_hash(self) -> str:
-        """SHA-256 of patches, labels and tables: the same for the same groups wherever they lie."""
+        """Returns the SHA-256 of patches, labels and tables."""
+        return self._sha256
+
+    @functools.cached_property
+    def _sha256(self) -> str:
         digest = hashlib.sha256(json.dumps(self.sequence_names).encode())
-        tables = (
-            [self.label_table] if self.far_apart is None else [self.label_table, self.far_apart]
-        )
-        for table in tables:
-            digest.update(table.tobytes())
+        digest.update(self.label_table.tobytes())
+        if self.far_apart is not None:
+            digest.update(self.far_apart.tobytes())
         block = max(1, 2**24 // self.size**2)
         for start in range(0, len(self), block):
             digest.update(self.patches[start : start + block].tobytes())
@@ -364,7 +347,7 @@ class PatchGroups:
 
 @contextlib.contextmanager
 def writing(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Gives a folder to write patch groups to; what prevents writing becomes an InputError."""
+    """Yields a folder to write patch groups to; a disk that refuses becomes an InputError."""
     try:
         with files.write_directory_atomically(directory) as folder:
             yield folder
@@ -382,14 +365,14 @@ def write_groups(
     source: str,
     magnification: float | None = None,
 ) -> None:
-    """Writes groups of unknown number as they come, so that memory never holds them all.
+    """Writes groups one by one, so that memory never holds them all.
 
     Args:
-        folder: What `writing` gave.
+        folder: What `writing` yields.
         groups: Patches uint8 [n, S, S] and the name of the sequence, or None, of each group.
         size: S.
         source: What the patches come from, for records.
-        magnification: Which they were cut at, if that is known.
+        magnification: What they were cut at, if that is known.
     """
     sizes: list[int] = []
     sequences: list[int] = []
@@ -405,10 +388,10 @@ def write_groups(
         file.write(_npy_header((sum(sizes), size, size)))
     labels = np.stack([np.arange(len(sizes)), sequences, np.full(len(sizes), -1)], axis=1)
     table = np.repeat(labels.astype(np.int32), sizes, axis=0)
-    write_tables(folder, table, list(numbers), source, magnification)
+    _write_tables(folder, table, list(numbers), source, magnification)
 
 
-def write_tables(
+def _write_tables(
     folder: pathlib.Path,
     label_table: np.ndarray,
     sequence_names: Sequence[str],
@@ -416,7 +399,7 @@ def write_tables(
     magnification: float | None = None,
     far_apart: np.ndarray | None = None,
 ) -> None:
-    """Writes all that a folder of patch groups holds beside the patches."""
+    """Writes the files of a folder of patch groups other than the patches."""
     np.save(folder / _LABELS_FILE, label_table)
     if far_apart is not None:
         np.save(folder / _FAR_APART_FILE, far_apart)
@@ -438,7 +421,7 @@ def _npy_header(shape: tuple[int, ...]) -> bytes:
 
 
 def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Where each of consecutive runs of these lengths starts, int32."""
+    """Returns the start of each of consecutive runs of these lengths, int32."""
     return (np.cumsum(counts) - counts).astype(np.int32)
 
 

@@ -1,25 +1,25 @@
-"""Patch groups for training and validation, by the name of a dataset."""
+"""From the name of a dataset to its patch groups: prepared by TFDS, then resized or cut to size."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from doap_tf.data.builders import builder as make_builder
+from doap_tf.data.builders import builder_class
+from doap_tf.data.from_tfds import check_features, from_tfds, write_groups_of
 from doap_tf.data.label_mining import MINED_SIZE, mine_labels
-from doap_tf.data.patch_groups import PatchGroups
+from doap_tf.data.patch_groups import PatchGroups, writing
 from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
-DATASETS = ("ubc_phototour", "hpatches", "rome_patches", "photo_patches")
-
 
 class TrainingGroups(NamedTuple):
-    """What a run learns from and what it chooses the best model by."""
+    """The groups that a run trains on, and those that its best model is chosen by."""
 
     train: PatchGroups
     validation: PatchGroups
@@ -27,92 +27,84 @@ class TrainingGroups(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DatasetSource:
-    """Where training patches come from.
+    """A dataset by name, with the options of its builder.
+
+    Published patches are resized to the size that is asked for; photographs are cut at it.
 
     Attributes:
-        dataset: One of `DATASETS`.
-        config: UBC PhotoTour's scene.
-        split: HPatches' benchmark split, of which the training part is taken; `"all"` takes all
-            sequences that are there.
-        source: Folder or archive with the original files, or photographs as a folder or glob.
-            None: TFDS's manual folder and mirrors, or the photographs of scikit-image.
-        kind: How photographs belong together: `"photos"`, `"aligned"` or `"sequences"`.
-        magnification: Which patches are cut from photographs at.
+        dataset: One of `builder_names()`.
+        options: Those that the builder names in `OPTIONS`, such as `source`, the folder or archive
+            with the original files, or photographs as a folder or glob. Without a source, files
+            come from TFDS's manual folder and mirrors, photographs from scikit-image.
         data_dir: Where TFDS keeps prepared datasets; None for its default.
-        validation_fraction: Share of the groups (or sequences) held out for choosing the model.
-        seed: Chooses them.
+        validation_fraction: Share of the groups (or sequences) held out for validation.
+        seed: Chooses the groups that are held out.
     """
 
     dataset: str
-    config: str | None = None
-    split: str = "a"
-    source: str | None = None
-    kind: str = "photos"
-    magnification: float = 5.0
-    data_dir: str | None = None
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    data_dir: str | os.PathLike | None = None
     validation_fraction: float = 0.05
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.dataset not in DATASETS:
-            raise InputError(
-                f"--dataset must be one of {', '.join(DATASETS)}, not {self.dataset!r}."
-            )
+        allowed = builder_class(self.dataset).OPTIONS
+        for name in self.options:
+            if name not in allowed:
+                raise InputError(
+                    f"{name} is not an option of {self.dataset}, which has {', '.join(allowed)}."
+                )
 
     def load(self, size: int, label_mining: bool = False) -> TrainingGroups:
-        """Prepares what is not prepared yet and gives the groups at a patch size."""
-        builder = self._prepared()
-        if self.dataset == "photo_patches":
-            return TrainingGroups(
-                _groups(builder, ["train"], size, label_mining),
-                _groups(builder, ["validation"], size),
-            )
-        groups = _groups(builder, self._splits(builder), size, label_mining)
-        by = "sequence" if groups.groups_by_sequence else "group"
-        return TrainingGroups(*groups.split(self.validation_fraction, self.seed, by))
+        """Prepares what is not prepared yet and returns the groups at a patch size."""
+        has_validation = builder_class(self.dataset).HAS_VALIDATION
+        validation = self._groups("validation", size) if has_validation else None
+        train = self._groups("train", size)
+        if label_mining:
+            train = mine_labels(train, lambda: self._groups("train", MINED_SIZE))
+        if validation is not None:
+            return TrainingGroups(train, validation)
+        by = "sequence" if train.groups_by_sequence else "group"
+        return TrainingGroups(*train.split(self.validation_fraction, self.seed, by))
 
     def load_validation(self, size: int) -> PatchGroups:
-        """Gives the validation groups of `load` alone, at another patch size."""
-        if self.dataset == "photo_patches":
-            return _groups(self._prepared(), ["validation"], size)
+        """Returns the validation groups of `load` alone, at another patch size."""
+        if builder_class(self.dataset).HAS_VALIDATION:
+            return self._groups("validation", size)
         return self.load(size).validation
 
-    def _prepared(self) -> tfds.core.DatasetBuilder:
-        arguments: dict[str, Any] = {"data_dir": self.data_dir}
-        if self.source:
-            arguments["source"] = self.source
-        if self.dataset == "ubc_phototour":
-            arguments["config"] = self.config
-        if self.dataset == "photo_patches":
-            from doap_tf.patch_generation.groups import GroupSettings
+    def write(
+        self, directory: str | os.PathLike, size: int, label_mining: bool = False
+    ) -> PatchGroups:
+        """Writes all groups to train on to a new folder, whole or not at all; none are held out.
 
-            arguments["kind"] = self.kind
-            arguments["settings"] = GroupSettings(magnification=self.magnification)
-            arguments["validation_fraction"] = self.validation_fraction
-        builder = make_builder(self.dataset, **arguments)
+        Args:
+            directory: The folder, which must not exist.
+            size: Side of the patches.
+            label_mining: Whether to mine labels, in the same patches at 64×64, and keep them with
+                the groups.
+        """
+        if os.path.exists(directory):
+            raise InputError(f"{directory} exists already: remove it or choose another folder.")
+        everything = dataclasses.replace(self, validation_fraction=0.0)
+        builder = everything._prepared("train", size)
+        with writing(pathlib.Path(directory)) as folder:
+            write_groups_of(builder, builder.part_splits("train"), size, folder)
+            if label_mining:
+                mine_labels(
+                    PatchGroups.load(folder), lambda: everything._groups("train", MINED_SIZE)
+                )
+        return PatchGroups.load(directory)
+
+    def _groups(self, part: str, size: int) -> PatchGroups:
+        builder = self._prepared(part, size)
+        cache = pathlib.Path(builder.data_dir_root) / "patch_groups"
+        return from_tfds(builder, builder.part_splits(part), size, cache)
+
+    def _prepared(self, part: str, size: int) -> Any:
+        builder: tfds.core.DatasetBuilder = builder_class(self.dataset).for_training(
+            part, size, self.validation_fraction, data_dir=self.data_dir, **self.options
+        )
+        check_features(builder)
         builder.download_and_prepare()
-        if self.dataset == "photo_patches" and "validation" not in builder.info.splits:
-            raise InputError(
-                f"{self.source} holds too few images to keep one for validation: "
-                "add images or raise --validation_fraction."
-            )
         return builder
-
-    def _splits(self, builder: tfds.core.DatasetBuilder) -> Sequence[str]:
-        if self.dataset != "hpatches":
-            return ["train"]
-        if self.split == "all":
-            return sorted(builder.info.splits)
-        from doap_tf.datasets.hpatches.splits import read_instruction
-
-        return read_instruction(self.split, "train", builder).split("+")
-
-
-def _groups(
-    builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int, label_mining: bool = False
-) -> PatchGroups:
-    cache = pathlib.Path(builder.data_dir_root) / "patch_groups"
-    groups = PatchGroups.from_tfds(builder, splits, size, cache)
-    if not label_mining:
-        return groups
-    return mine_labels(groups, lambda: PatchGroups.from_tfds(builder, splits, MINED_SIZE, cache))

@@ -1,12 +1,12 @@
-"""Everything that describes patches: networks on three runtimes, SIFT and other handcrafted ones.
+"""Descriptors of patches: networks on three runtimes, SIFT and other handcrafted ones.
 
-`load` gives any of them by name or path. Handcrafted descriptors do not import TensorFlow.
+`load` returns any of them by name or path. Handcrafted descriptors do not import TensorFlow.
 """
 
 from typing import TYPE_CHECKING
 
 from doap_tf.descriptors.handcrafted import HANDCRAFTED, HandcraftedDescriptor
-from doap_tf.descriptors.protocol import PatchDescriptor
+from doap_tf.descriptors.protocol import FrameDescriptor, PatchDescriptor
 from doap_tf.descriptors.registry import from_pretrained, list_pretrained, load
 from doap_tf.lazy import lazy_names
 
@@ -17,6 +17,7 @@ __all__ = [
     "HANDCRAFTED",
     "Backend",
     "Descriptor",
+    "FrameDescriptor",
     "HandcraftedDescriptor",
     "PatchDescriptor",
     "from_pretrained",

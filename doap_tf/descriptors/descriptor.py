@@ -1,4 +1,4 @@
-"""Describing patches of any size from NumPy, whatever runs the network underneath."""
+"""Describing patches of any size with a network, whatever runs it."""
 
 import itertools
 from typing import Protocol
@@ -7,13 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from doap_tf.descriptors.keras_backend import KerasBackend
+from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
-
-_SMALLEST_PATCH = 16
-_LARGEST_VALUE = 1e15  # the network squares and sums them in float32
 
 
 class Backend(Protocol):
@@ -25,9 +23,11 @@ class Backend(Protocol):
     magnification: float
 
     def infer(self, patches: np.ndarray) -> npt.ArrayLike:
-        """Takes uint8 or float32 [N, S, S, 1], N ≥ 1; gives float32 [N, D] or uint8 [N, bits / 8].
+        """Describes uint8 or float32 [N, S, S, 1], N ≥ 1.
 
-        What it gives may still be on its way from a GPU until it is turned into an array.
+        Returns:
+            float32 [N, D] or uint8 [N, bits / 8]; the values may still be on their way from a GPU
+            until the result is turned into an array.
         """
 
     def weights_sha256(self) -> str:
@@ -35,7 +35,7 @@ class Backend(Protocol):
 
 
 class Descriptor:
-    """A descriptor network as a function from patches to descriptors, in NumPy.
+    """A descriptor network that takes and returns NumPy arrays.
 
     Args:
         network: A Keras network, or another backend that runs one.
@@ -53,12 +53,12 @@ class Descriptor:
 
     @property
     def network(self) -> DescriptorNetwork | None:
-        """The Keras model, or None where something else runs the network."""
+        """The Keras model, or None if another backend runs the network."""
         return getattr(self._backend, "network", None)
 
     @property
     def input_size(self) -> int:
-        """Side of the patches that the network takes; cutting them at this size saves resizing."""
+        """Side of the network's patches; others are resized to it."""
         return self._backend.input_size
 
     @property
@@ -78,7 +78,7 @@ class Descriptor:
 
     @property
     def magnification(self) -> float:
-        """Half the side of a patch over the radius of its keypoint, as trained for."""
+        """Half the side of a patch over the radius of its keypoint, as in training."""
         return self._backend.magnification
 
     @property
@@ -92,22 +92,22 @@ class Descriptor:
         Args:
             patches: uint8 or float, [N, H, W] or [N, H, W, 1], H = W ≥ 16, of any scale up to
                 1e15. Patches of another size than `input_size` are resized with anti-aliasing.
-            batch_size: How many patches run through the network at a time.
+            batch_size: Number of patches that run through the network at a time.
 
         Returns:
             float32 [N, D], rows of unit length; of a binary network uint8 [N, bits / 8], bits in
             the order of `numpy.packbits`.
         """
         patches = checked_patches(patches)
-        if not (isinstance(batch_size, int | np.integer) and batch_size >= 1):
-            raise InputError(f"batch_size must be a positive integer, not {batch_size!r}.")
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, not {batch_size}.")
         width, dtype = (
             (self.dimension // 8, np.uint8) if self.binary else (self.dimension, np.float32)
         )
         descriptors = np.empty([len(patches), width], dtype)
         starts = range(0, len(patches), batch_size)
         results = (self._infer(patches[start : start + batch_size]) for start in starts)
-        # A result is fetched when the next one is under way, so that a GPU need not wait.
+        # A result is fetched while the next one is computed, so that a GPU does not wait.
         pairs = itertools.pairwise(itertools.chain(results, [()]))
         for start, (result, _) in zip(starts, pairs, strict=True):
             descriptors[start : start + batch_size] = result
@@ -119,34 +119,3 @@ class Descriptor:
         if patches.dtype != np.uint8:
             patches = patches.astype(np.float32, copy=False)
         return self._backend.infer(patches)
-
-
-def checked_patches(patches: np.ndarray) -> np.ndarray:
-    """Gives patches that can be described as [N, H, H, 1]; raises an InputError for others."""
-    try:
-        patches = np.asarray(patches)
-    except ValueError as error:
-        raise InputError(f"patches must be an array: {error}.") from error
-    if patches.ndim == 3:
-        patches = patches[..., np.newaxis]
-    shape = patches.shape
-    if len(shape) != 4 or shape[3] != 1:
-        raise InputError(
-            f"patches must have the shape [N, H, W] or [N, H, W, 1], not {list(shape)}."
-        )
-    if shape[1] != shape[2] or shape[1] < _SMALLEST_PATCH:
-        raise InputError(
-            f"patches must be square and at least {_SMALLEST_PATCH} pixels wide, "
-            f"not {shape[1]} high and {shape[2]} wide."
-        )
-    if not (np.issubdtype(patches.dtype, np.integer) or np.issubdtype(patches.dtype, np.floating)):
-        raise InputError(f"patches must be uint8 or float, not {patches.dtype}.")
-    if np.issubdtype(patches.dtype, np.floating):
-        extremes = np.array([patches.min(axis=(1, 2, 3)), patches.max(axis=(1, 2, 3))], np.float64)
-        sound = (np.abs(extremes) <= _LARGEST_VALUE).all(axis=0)
-        if not sound.all():  # NaN is never sound
-            raise InputError(
-                f"patches must be finite and within ±{_LARGEST_VALUE:g}; patch "
-                f"{int(np.argmin(sound))} holds NaN, infinity or more."
-            )
-    return patches

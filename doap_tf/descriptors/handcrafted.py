@@ -1,4 +1,4 @@
-"""Handcrafted descriptors, OpenCV's but for one, on patches."""
+"""Handcrafted descriptors of patches; all but one are OpenCV's."""
 
 import dataclasses
 import functools
@@ -6,20 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
 from doap_tf.parallel import parallel_map
 
-_SMALLEST_PATCH = 16
 _CHUNK = 256
 
-# Side of a patch over the size of the SIFT keypoint in its middle, as HPatches' script has it.
+# Side of a patch over the size of the SIFT keypoint at its centre, as in HPatches' script.
 _SIFT_WINDOW = 5.303
-# What OpenCV's documentation gives as the window of VGG, BEBLID and TEBLID on SIFT's keypoints.
+# The window of VGG, BEBLID and TEBLID on SIFT keypoints, by OpenCV's documentation.
 _BOX_WINDOW = 6.75
 _ORB_SIDE = 32  # ORB's own patch is 31 pixels wide
 _VGG_SIDE = 64
 _PIXELS_SIDE = 11
+
+_Extract = Callable[[np.ndarray], np.ndarray | None]  # a row of a patch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,29 +31,29 @@ class HandcraftedDescriptor:
         name: One of `HANDCRAFTED`.
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
         dimension: Number of values, or of bits.
-        magnification: Side of a patch over the size of a SIFT keypoint, as usual for it.
+        magnification: Side of a patch over the size of a SIFT keypoint, as is usual for it.
     """
 
     name: str
     norm: int
     dimension: int
     magnification: float
-    _extractor: Callable[[int], Callable[[np.ndarray], np.ndarray | None]] = dataclasses.field(
-        repr=False
-    )
+    _extractor: Callable[[int], _Extract] = dataclasses.field(repr=False)
 
     def describe(self, patches: np.ndarray, batch_size: int = 1024) -> np.ndarray:
         """Describes patches, each as a whole and upright, on all cores.
 
         Args:
-            patches: uint8, or numbers in 0…255, [N, H, W] or [N, H, W, 1], H = W ≥ 16.
-            batch_size: Accepted for likeness with `Descriptor`; patches go one by one.
+            patches: uint8, or numbers in 0…255, [N, H, H] or [N, H, H, 1], H ≥ 16.
+            batch_size: Ignored: patches are described one by one.
 
         Returns:
-            float32 [N, D], or packed bits uint8 [N, bits / 8]; a row for every patch, of zeros
-            where OpenCV gives none.
+            float32 [N, D], or packed bits uint8 [N, bits / 8]; zeros where OpenCV returns none.
         """
-        patches = _checked(patches)
+        patches = checked_patches(patches)[..., 0]
+        if patches.dtype != np.uint8:
+            patches = np.clip(np.rint(patches), 0, 255).astype(np.uint8)
+        patches = np.ascontiguousarray(patches)
         binary = self.norm == NORM_HAMMING
         rows = np.zeros(
             (len(patches), self.dimension // 8 if binary else self.dimension),
@@ -60,7 +61,7 @@ class HandcraftedDescriptor:
         )
 
         def fill(start: int) -> None:
-            # One extractor a chunk: OpenCV's keep state and must not be shared by threads.
+            # One extractor per chunk: OpenCV's keep state and must not be shared by threads.
             extract = self._extractor(patches.shape[1])
             for place in range(start, min(start + _CHUNK, len(patches))):
                 row = extract(patches[place])
@@ -71,35 +72,16 @@ class HandcraftedDescriptor:
         return rows
 
 
-def _checked(patches: np.ndarray) -> np.ndarray:
-    patches = np.asarray(patches)
-    if patches.ndim == 4 and patches.shape[3] == 1:
-        patches = patches[..., 0]
-    if patches.ndim != 3 or patches.shape[1] != patches.shape[2]:
-        raise InputError(
-            f"patches must have the shape [N, H, H] or [N, H, H, 1], not {list(patches.shape)}."
-        )
-    if patches.shape[1] < _SMALLEST_PATCH:
-        raise InputError(
-            f"patches must be at least {_SMALLEST_PATCH} pixels wide, not {patches.shape[1]}."
-        )
-    if patches.dtype != np.uint8:
-        patches = np.clip(np.rint(patches), 0, 255).astype(np.uint8)
-    return np.ascontiguousarray(patches)
-
-
 def _resize(patch: np.ndarray, side: int) -> np.ndarray:
     import cv2
 
-    # Averaging over areas keeps shrinking free of aliasing; it is no use for enlarging.
+    # Averaging over areas shrinks without aliasing, but does not enlarge smoothly.
     interpolation = cv2.INTER_AREA if len(patch) > side else cv2.INTER_LINEAR
     return cv2.resize(patch, (side, side), interpolation=interpolation)
 
 
-def _whole_patch(
-    create: Callable, side: int, keypoint_size: float, patch_side: int
-) -> Callable[[np.ndarray], np.ndarray | None]:
-    """Calls an OpenCV extractor with one upright keypoint in the middle of a patch."""
+def _whole_patch(create: Callable, side: int, keypoint_size: float, patch_side: int) -> _Extract:
+    """Calls an OpenCV extractor with one upright keypoint at the centre of a patch."""
     import cv2
 
     extractor = create(cv2)
@@ -114,11 +96,11 @@ def _whole_patch(
     return extract
 
 
-def _sift(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
+def _sift(side: int) -> _Extract:
     return _whole_patch(lambda cv2: cv2.SIFT_create(), side, side / _SIFT_WINDOW, side)
 
 
-def _rootsift(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
+def _rootsift(side: int) -> _Extract:
     extract = _sift(side)
 
     def extract_root(patch: np.ndarray) -> np.ndarray | None:
@@ -128,24 +110,22 @@ def _rootsift(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
     return extract_root
 
 
-def _orb(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
+def _orb(side: int) -> _Extract:
     # Without a border threshold of 0, ORB drops the keypoint.
     return _whole_patch(
         lambda cv2: cv2.ORB_create(nlevels=1, edgeThreshold=0), _ORB_SIDE, _ORB_SIDE, side
     )
 
 
-def _vgg(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
-    # Without scale and orientation it reads the 64 × 64 pixels around the keypoint as they are.
-    return _whole_patch(
-        lambda cv2: cv2.xfeatures2d.VGG_create(use_scale_orientation=False),
-        _VGG_SIDE,
-        _VGG_SIDE,
-        side,
-    )
+def _vgg(side: int) -> _Extract:
+    # Without scale and orientation it reads the 64 × 64 pixels around the keypoint unchanged.
+    def create(cv2):
+        return cv2.xfeatures2d.VGG_create(use_scale_orientation=False)
+
+    return _whole_patch(create, _VGG_SIDE, _VGG_SIDE, side)
 
 
-def _boxes(kind: str, side: int) -> Callable[[np.ndarray], np.ndarray | None]:
+def _boxes(kind: str, side: int) -> _Extract:
     def create(cv2):
         size = getattr(cv2.xfeatures2d, f"{kind}_SIZE_512_BITS")
         return getattr(cv2.xfeatures2d, f"{kind}_create")(1.0, size)
@@ -153,8 +133,8 @@ def _boxes(kind: str, side: int) -> Callable[[np.ndarray], np.ndarray | None]:
     return _whole_patch(create, side, side, side)
 
 
-def _pixels(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
-    """11 × 11 grey values, minus their mean, over their deviation: the benchmark's simplest."""
+def _pixels(side: int) -> _Extract:
+    """11 × 11 grey values, minus their mean, over their standard deviation."""
 
     def extract(patch: np.ndarray) -> np.ndarray:
         values = _resize(patch, _PIXELS_SIDE).astype(np.float32).ravel()
@@ -165,18 +145,14 @@ def _pixels(side: int) -> Callable[[np.ndarray], np.ndarray | None]:
 
 
 HANDCRAFTED: dict[str, HandcraftedDescriptor] = {
-    entry.name: entry
-    for entry in (
-        HandcraftedDescriptor("sift", NORM_L2, 128, _SIFT_WINDOW, _sift),
-        HandcraftedDescriptor("rootsift", NORM_L2, 128, _SIFT_WINDOW, _rootsift),
-        HandcraftedDescriptor("orb", NORM_HAMMING, 256, _SIFT_WINDOW, _orb),
-        HandcraftedDescriptor("vgg", NORM_L2, 120, _BOX_WINDOW, _vgg),
-        HandcraftedDescriptor(
-            "beblid", NORM_HAMMING, 512, _BOX_WINDOW, functools.partial(_boxes, "BEBLID")
-        ),
-        HandcraftedDescriptor(
-            "teblid", NORM_HAMMING, 512, _BOX_WINDOW, functools.partial(_boxes, "TEBLID")
-        ),
-        HandcraftedDescriptor("pixels", NORM_L2, _PIXELS_SIDE**2, _SIFT_WINDOW, _pixels),
+    name: HandcraftedDescriptor(name, norm, dimension, magnification, extractor)
+    for name, norm, dimension, magnification, extractor in (
+        ("sift", NORM_L2, 128, _SIFT_WINDOW, _sift),
+        ("rootsift", NORM_L2, 128, _SIFT_WINDOW, _rootsift),
+        ("orb", NORM_HAMMING, 256, _SIFT_WINDOW, _orb),
+        ("vgg", NORM_L2, 120, _BOX_WINDOW, _vgg),
+        ("beblid", NORM_HAMMING, 512, _BOX_WINDOW, functools.partial(_boxes, "BEBLID")),
+        ("teblid", NORM_HAMMING, 512, _BOX_WINDOW, functools.partial(_boxes, "TEBLID")),
+        ("pixels", NORM_L2, _PIXELS_SIDE**2, _SIFT_WINDOW, _pixels),
     )
 }

@@ -42,10 +42,10 @@ class KerasBackend:
 
 
 def _round_size(count: int) -> int:
-    """The next of eight sizes between two powers of two.
+    """Rounds up to one of eight sizes between two powers of two.
 
-    On CPUs TensorFlow keeps compiled kernels for every batch size that it has ever seen, so sizes
-    that vary freely fill up the memory.
+    On CPUs TensorFlow keeps compiled kernels for every batch size it has seen, so sizes that vary
+    freely would fill up the memory.
     """
     step = 1 << max(0, count.bit_length() - 4)
     return -(-count // step) * step

@@ -9,8 +9,9 @@ import numpy as np
 
 from doap_tf.descriptors import tflite_metadata
 from doap_tf.errors import InputError
+from doap_tf.quiet import stderr_discarded
 
-# Patches at a time where the model leaves the choice: more would fall out of the cache.
+# Patches at a time if the batch size is free: more would not fit into the cache.
 _BATCH = 16
 
 
@@ -19,7 +20,7 @@ class LiteRTBackend:
 
     Args:
         path: The file.
-        threads: How many threads it may use; by default one for each core.
+        threads: Number of threads; by default one per core.
     """
 
     def __init__(self, path: str | os.PathLike, threads: int | None = None):
@@ -41,7 +42,8 @@ class LiteRTBackend:
         self.magnification: float = metadata["magnification"]
         self._fixed_batch: int | None = metadata["batch_size"]
         self._sha256 = hashlib.sha256(model).hexdigest()
-        self._interpreter.allocate_tensors()
+        with stderr_discarded():  # LiteRT announces its delegate
+            self._interpreter.allocate_tensors()
         self._input = self._interpreter.get_input_details()[0]["index"]
         self._output = self._interpreter.get_output_details()[0]["index"]
         self._lock = threading.Lock()  # an interpreter serves one thread at a time
@@ -57,7 +59,7 @@ class LiteRTBackend:
         return np.concatenate(batches)
 
     def weights_sha256(self) -> str:
-        """The file's hash: what was quantised differs from the weights that it was made of."""
+        """The file's hash: quantised weights differ from those they were made from."""
         return self._sha256
 
     def _run(self, patches: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""OpenCV's own SIFT and RootSIFT on whole images: what learned descriptors are compared with."""
+"""OpenCV's own SIFT and RootSIFT on whole images."""
 
 import cv2
 import numpy as np
@@ -13,14 +13,14 @@ _LAYERS = 3
 def sift_keypoints(
     frames: np.ndarray, shape: tuple[int, ...], responses: np.ndarray | None = None
 ) -> list[cv2.KeyPoint]:
-    """`cv2.KeyPoint`s [N] of frames [N, 2, 3] with the octave and layer that SIFT would note.
+    """Returns `cv2.KeyPoint`s of frames with the octave and layer that SIFT would store.
 
-    `SIFT.compute` looks up the image to read gradients from by them, not by the keypoint's size.
+    `SIFT.compute` chooses the image to read gradients from by these, not by the keypoint's size.
 
     Args:
         frames: [N, 2, 3].
-        shape: Of the image; SIFT has no octaves that are smaller than two pixels.
-        responses: [N], kept with the keypoints.
+        shape: Shape of the image; SIFT has no octaves smaller than two pixels.
+        responses: [N], stored in the keypoints.
     """
     last_octave = max(-1, round(float(np.log2(min(shape[:2])))) - 2)
     keypoints = keypoints_from_frames(frames, responses)
@@ -34,10 +34,10 @@ def sift_keypoints(
 
 
 class SiftDescriptor:
-    """SIFT in the gradients of the whole image, as `cv2.SIFT.compute` does it.
+    """SIFT from the gradients of the whole image, as `cv2.SIFT.compute` does it.
 
     Args:
-        root: Whether to give RootSIFT: square roots of rows that sum to one.
+        root: Whether to return RootSIFT: square roots of rows that sum to one.
     """
 
     norm = NORM_L2
@@ -54,7 +54,7 @@ class SiftDescriptor:
         """
         if not len(frames):
             return np.zeros((0, self.dimension), np.float32)
-        # Precise upscaling, as the detector in doap_tf.features has it.
+        # Precise upscaling, as in the detector of doap_tf.features.
         sift = cv2.SIFT.create(enable_precise_upscale=True)
         _, rows = sift.compute(image, sift_keypoints(frames, image.shape))
         if not self.root:

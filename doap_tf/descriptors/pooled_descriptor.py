@@ -1,4 +1,4 @@
-"""Describing frames of an image by the patches that are cut at them."""
+"""Describing frames of an image by the patches cut at them, at one magnification or several."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from doap_tf.features.cutting import Pyramid
 from doap_tf.metrics import NORM_HAMMING
 
 _CHUNK = 4096  # patches cut before they are described: 7 MB of 42 × 42
-_BASELINE_SIZE = 64  # side of the patches that a descriptor without a size of its own gets
+_BASELINE_SIZE = 64  # side of the patches for a descriptor without an input size
 
 
 class PooledDescriptor:
-    """Cuts patches from a pyramid and has them described, in chunks of bounded memory.
+    """Cuts patches from a pyramid and describes them, in chunks of bounded memory.
 
     Several magnifications are pooled (Dong and Soatto, "Domain-Size Pooling in Local Descriptors:
-    DSP-SIFT", CVPR 2015): each frame is described at all of them, and its row is
+    DSP-SIFT", CVPR 2015): each frame is described at all of them, and its descriptor is
 
-    - of values: the mean of its rows, as long as the longest of them, so that rows of unit length
-      stay so, also where a baseline gave zeros for one patch; a mean of zeros stays zeros;
-    - of bits: what most of its rows have, so the number of magnifications must be odd.
+    - of values: the mean of the rows, scaled to the length of the longest, so that unit length is
+      kept, even if a baseline returns zeros for one patch; a mean of zeros stays zeros;
+    - of bits: the majority of the rows, so the number of magnifications must be odd.
 
     Args:
-        descriptor: What describes the patches.
-        magnification: Half the side of a patch over the frame's radius; the descriptor's own if
-            None, which is what it was trained for. Several are pooled.
-        batch_size: How many patches run through the network at a time.
+        descriptor: Describes the patches.
+        magnification: Half the side of a patch over the frame's radius; by default the
+            descriptor's own, which it was trained for. Several are pooled.
+        batch_size: Number of patches that run through the network at a time.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class PooledDescriptor:
         self.norm = descriptor.norm
         self.dimension = descriptor.dimension
         self.batch_size = batch_size
-        self._magnifications = _as_magnifications(
-            descriptor.magnification if magnification is None else magnification
-        )
+        if magnification is None:
+            magnification = getattr(descriptor, "magnification", None)
+        self._magnifications = _as_magnifications(magnification)
         if self.norm == NORM_HAMMING and len(self._magnifications) % 2 == 0:
             raise InputError(
                 "bits are pooled by majority: give an odd number of magnifications, such as "
@@ -58,10 +58,7 @@ class PooledDescriptor:
         return self._magnifications if others else first
 
     def cut(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray:
-        """The patches uint8 [N, S, S] that would be described, at the network's own size.
-
-        Of several magnifications the first.
-        """
+        """Returns the patches uint8 [N, S, S] that are described, at the first magnification."""
         return self._cut(Pyramid(image), frames, self._magnifications[0])
 
     def describe_frames(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray:
@@ -71,7 +68,7 @@ class PooledDescriptor:
             float32 [N, D], or packed bits uint8 [N, bits / 8].
         """
         pyramid = Pyramid(image)
-        # One chunk runs even without frames: it knows the width and the dtype of the rows.
+        # One chunk runs even without frames: it determines the width and dtype of the rows.
         starts = range(0, max(len(frames), 1), _CHUNK)
         return np.concatenate(
             [self._describe(pyramid, frames[start : start + _CHUNK]) for start in starts]
@@ -91,7 +88,7 @@ class PooledDescriptor:
         return pyramid.cut(frames, size, magnification)
 
 
-def _as_magnifications(given: float | Sequence[float]) -> tuple[float, ...]:
+def _as_magnifications(given: float | Sequence[float] | None) -> tuple[float, ...]:
     values = np.atleast_1d(np.asarray(given, np.float64))
     if values.ndim > 1 or not values.size or not ((values > 0) & (values < np.inf)).all():
         raise InputError(f"magnification must be a number above 0, or several, not {given!r}.")
@@ -99,13 +96,13 @@ def _as_magnifications(given: float | Sequence[float]) -> tuple[float, ...]:
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
-    """Rows [N, D] along the mean of float32 [M, N, D], as long as the longest of each M."""
+    """Mean [N, D] of float32 [M, N, D], each row scaled to the length of the longest of its M."""
     lengths = np.linalg.norm(rows, axis=2, keepdims=True).max(axis=0)
     mean = rows.mean(axis=0)
     return mean * (lengths / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-12))
 
 
 def _majority(rows: np.ndarray) -> np.ndarray:
-    """Packed bits [N, B] that most of [M, N, B] have."""
+    """Majority [N, B] of packed bits [M, N, B]."""
     bits = np.unpackbits(rows, axis=2)
     return np.packbits(2 * bits.sum(axis=0, dtype=np.int32) > len(bits), axis=1)

@@ -15,19 +15,22 @@ if TYPE_CHECKING:
 
 _WEIGHTS = pathlib.Path(__file__).parent / "weights"
 _MODEL_FILE = "model.keras"
-_REQUIRED = ("describe", "norm", "dimension", "magnification")
+_REQUIRED = ("describe", "norm", "dimension")
 
 
 def load(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDescriptor:
-    """Gives a descriptor.
+    """Loads a descriptor.
 
     Args:
-        descriptor: A name of `HANDCRAFTED`, anything that `from_pretrained` takes, or a descriptor
-            already, which is given back.
+        descriptor: A name of `HANDCRAFTED`, anything that `from_pretrained` takes, or a
+            descriptor, which is returned as it is.
     """
     if isinstance(descriptor, str | os.PathLike):
         name = str(descriptor)
-        return HANDCRAFTED[name] if name in HANDCRAFTED else from_pretrained(descriptor)
+        if name in HANDCRAFTED:
+            return HANDCRAFTED[name]
+        _check_exists(descriptor, [*HANDCRAFTED, *list_pretrained()])
+        return from_pretrained(descriptor)
     missing = [name for name in _REQUIRED if not hasattr(descriptor, name)]
     if missing:
         raise InputError(
@@ -48,33 +51,35 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
     Args:
         name_or_path: A name of `list_pretrained()`, a training directory, a `.keras` file, an
             `.npz` of `write_weights`, a SavedModel (the folder of a version, or of the model for
-            its newest version) or a `.tflite` file, as `export_main.py` writes them.
+            its newest version) or a `.tflite` file, as `export_main.py` writes them. The class of
+            a subclass of `DescriptorNetwork` must be imported before.
     """
-    # Imported here because these bring TensorFlow.
+    # Imported here because these import TensorFlow.
     from doap_tf.descriptors.descriptor import Descriptor
     from doap_tf.descriptors.keras_file import read_keras
     from doap_tf.descriptors.litert_backend import LiteRTBackend
     from doap_tf.descriptors.saved_model_backend import SavedModelBackend, holds_saved_model
     from doap_tf.descriptors.weights_file import read_weights
 
+    _check_exists(name_or_path, list_pretrained())
     path = pathlib.Path(name_or_path)
     if str(name_or_path) in list_pretrained():
-        return Descriptor(read_weights(_WEIGHTS / f"{name_or_path}.npz"))
-    if not path.exists():
-        raise InputError(
-            f"{str(name_or_path)!r} is neither a file or folder nor the name of a network that "
-            f"ships with doap_tf ({', '.join(list_pretrained())})."
-        )
-    if path.is_dir() and not (path / _MODEL_FILE).exists():
-        if holds_saved_model(path):
-            return Descriptor(SavedModelBackend(path))
+        path = _WEIGHTS / f"{name_or_path}.npz"
+    if (path / _MODEL_FILE).exists():
+        path = path / _MODEL_FILE
+    elif holds_saved_model(path):
+        return Descriptor(SavedModelBackend(path))
+    elif path.is_dir():
         raise InputError(
             f"{path} holds neither {_MODEL_FILE} nor a SavedModel: has its training finished?"
         )
-    if path.is_dir():
-        path = path / _MODEL_FILE
-    if path.suffix == ".npz":
-        return Descriptor(read_weights(path))
     if path.suffix == ".tflite":
         return Descriptor(LiteRTBackend(path))
-    return Descriptor(read_keras(path))
+    return Descriptor(read_weights(path) if path.suffix == ".npz" else read_keras(path))
+
+
+def _check_exists(name_or_path: str | os.PathLike, names: list[str]) -> None:
+    if str(name_or_path) not in names and not pathlib.Path(name_or_path).exists():
+        raise InputError(
+            f"{str(name_or_path)!r} is neither a file or folder nor one of {', '.join(names)}."
+        )

@@ -16,7 +16,7 @@ class SavedModelBackend:
     """Runs the `serving_default` signature of a SavedModel that `export_saved_model` wrote.
 
     Args:
-        path: A version's folder, or the model's folder, of which the newest version is taken.
+        path: The folder of a version, or of the model, whose newest version is used.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -46,12 +46,12 @@ class SavedModelBackend:
         return np.packbits(descriptors > 0, axis=1) if self.head == "binary" else descriptors
 
     def weights_sha256(self) -> str:
-        """Hash of the weights that the export notes."""
+        """Hash of the weights, recorded by the export."""
         return self._weights_sha256
 
 
 def versions(directory: str | os.PathLike) -> list[int]:
-    """The versions that a model's folder holds, in ascending order."""
+    """The versions in a model's folder, in ascending order."""
     directory = pathlib.Path(directory)
     if not directory.is_dir():
         return []

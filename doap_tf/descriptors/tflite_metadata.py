@@ -1,4 +1,4 @@
-"""Reading and writing what a .tflite file holds beside its weights."""
+"""Reading and writing the metadata inside a .tflite file."""
 
 import json
 from typing import Any
@@ -7,8 +7,8 @@ _NAME = "doap_tf"
 
 
 def attach(model: bytes, metadata: dict[str, Any]) -> bytes:
-    """Puts metadata into a model, as JSON in a named buffer, which LiteRT itself ignores."""
-    # Imported here because machines that only train have no LiteRT.
+    """Adds metadata to a model, as JSON in a named buffer, which LiteRT itself ignores."""
+    # Imported here because training needs no LiteRT.
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
@@ -24,7 +24,7 @@ def attach(model: bytes, metadata: dict[str, Any]) -> bytes:
 
 
 def read(model: bytes) -> dict[str, Any]:
-    """Gives the metadata that `attach` put into a model; raises a ValueError for other files."""
+    """Returns the metadata that `attach` added; raises a ValueError for other files."""
     from ai_edge_litert import schema_py_generated as schema
 
     try:

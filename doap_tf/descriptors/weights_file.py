@@ -1,4 +1,4 @@
-"""Networks in half the room: one file with the configuration and float16 weights, no code."""
+"""Networks as compact files: the configuration and float16 weights, no code."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import pathlib
 import numpy as np
 
 from doap_tf import files
-from doap_tf.descriptors.network_configuration import build_network, network_arguments
+from doap_tf.descriptors.keras_file import build_network
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 
@@ -17,7 +17,7 @@ _CONFIG = "config"
 def write_weights(network: DescriptorNetwork, path: str | os.PathLike) -> None:
     """Writes a network as an `.npz` file.
 
-    Statistics of batch normalisation keep their float32, because variances may be tiny.
+    Statistics of batch normalisation stay in float32, because variances may be tiny.
     """
     members = {_CONFIG: np.frombuffer(json.dumps(network.get_config()).encode(), np.uint8)}
     for number, weight in enumerate(network.weights):
@@ -30,13 +30,13 @@ def write_weights(network: DescriptorNetwork, path: str | os.PathLike) -> None:
 
 
 def read_weights(path: str | os.PathLike) -> DescriptorNetwork:
-    """Reads what `write_weights` wrote, in float32 and whatever the current policy is."""
+    """Reads what `write_weights` wrote, in float32 whatever the current policy is."""
     path = pathlib.Path(path)
     try:
         with np.load(path, allow_pickle=False) as members:
             config = json.loads(members[_CONFIG].tobytes())
             weights = [members[name].astype(np.float32) for name in sorted(members.files)[1:]]
-        network = build_network(network_arguments(config), sum(weight.size for weight in weights))
+        network = build_network(config, sum(weight.nbytes for weight in weights))
         network.set_weights(weights)
     except Exception as error:  # NumPy, zipfile, JSON and Keras raise nearly anything
         reason = " ".join(str(error).split())

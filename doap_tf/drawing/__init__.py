@@ -1,1 +1,4 @@
-"""Everything that draws: matches, patches, plots and tables."""
+"""Everything that draws: matches in images, patches, plots and tables.
+
+Pictures are arrays, uint8 [H, W] or BGR [H, W, 3]; `doap_tf.drawing.pictures` writes them.
+"""

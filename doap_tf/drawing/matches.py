@@ -1,41 +1,37 @@
-"""Pictures of matches, of frames, and of patches before and after a spatial transformer."""
+"""Pictures of matches and of frames in images."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox, TransformedBbox
 
-from doap_tf.errors import InputError
+from doap_tf.drawing.pictures import render
 from doap_tf.features.frames import angles, transform_points
 from doap_tf.readers.images import as_colour
 
-if TYPE_CHECKING:
-    from doap_tf.descriptors.descriptor import Descriptor  # would bring TensorFlow
-
 _DPI = 100
-_BOX = 900, 680  # width and height that an image of a pair is fitted into
+_BOX = 900, 680  # width and height into which an image of a pair is fitted
 _LARGEST_ZOOM = 4.0
-_BRIGHTEST = 190  # what the lightest parts of an image are brought to
+_BRIGHTEST = 190  # grey value of the lightest parts of a drawn image
 _GAP = 16
 _HEADER = 52
 _BACKGROUND = "#16181d"
 _TEXT = "#f2f2f0"
 _QUIET = "#9aa0a8"
-_OUTLIER = "#d0d0d0"  # inliers take all the hues
+_OUTLIER = "#d0d0d0"  # inliers use all hues
 _CIRCLE = np.linspace(0, 2 * np.pi, 41)
 
 
 class MatchedPair(Protocol):
-    """What is drawn of two matched images; see `doap_tf.matching.PairMatches`."""
+    """The part of `doap_tf.matching.PairMatches` that is drawn."""
 
     features1: Any
     indices: np.ndarray
@@ -61,38 +57,39 @@ def draw_matches(
 ) -> np.ndarray:
     """Draws two images side by side with the inliers joined by coloured lines.
 
-    Colours follow the direction from the first image's centre, so that right matches keep their
-    order at a glance. Under a homography, the first image's outline is drawn into the second.
+    A line's colour is the direction of its keypoint from the centre of the first image, so that
+    correct matches form the same pattern in both. Under a homography, the outline of the first
+    image is drawn into the second.
 
     Args:
-        image1, image2: The images, as they were matched.
-        pair: What was found in them.
-        title: Stands above, beside the counts.
-        max_lines: Draw at most so many of the inliers' lines, and of the outliers'; a dot marks
-            every inlier.
+        image1, image2: The matched images.
+        pair: Their matches.
+        title: Header of the picture, beside the counts.
+        max_lines: Maximum number of lines for inliers, and for outliers; a dot marks every inlier.
 
     Returns:
         uint8 BGR [H, W, 3].
     """
-    views = [_View(image1), _View(image2)]
-    height = max(view.height for view in views)
+    panels = [_Panel(image1), _Panel(image2)]
+    height = max(panel.height for panel in panels)
     left = _GAP
-    for view in views:
-        view.place(left, _HEADER + (height - view.height) / 2)
-        left += view.width + _GAP
-    # Room for the header above small images.
+    for panel in panels:
+        panel.place(left, _HEADER + (height - panel.height) / 2)
+        left += panel.width + _GAP
+    # Wide enough for the header above small images.
     figure, axes = _canvas(max(left, 720), _HEADER + height + _GAP)
-    for view in views:
-        view.show(axes)
+    for panel in panels:
+        panel.show(axes)
 
-    ends = np.stack([views[0].to_canvas(pair.points1), views[1].to_canvas(pair.points2)], axis=1)
+    ends = np.stack([panels[0].to_canvas(pair.points1), panels[1].to_canvas(pair.points2)], axis=1)
     random = np.random.default_rng(0)
     drawn = random.permutation(len(ends))
     outliers, inliers = drawn[~pair.inliers[drawn]], drawn[pair.inliers[drawn]]
     axes.add_collection(
         LineCollection(ends[outliers[:max_lines]], colors=_OUTLIER, linewidths=0.5, alpha=0.15)
     )
-    colours = _direction_colours(pair.points1, pair.features1.image_size)
+    from_centre = pair.points1 - (np.array(pair.features1.image_size) - 1) / 2
+    colours = _bright_hues(np.arctan2(*from_centre.T[::-1]))
     axes.add_collection(
         LineCollection(
             ends[inliers[:max_lines]],
@@ -106,14 +103,14 @@ def draw_matches(
     axes.scatter(x, y, s=7, c=dots, edgecolors="#000000", linewidths=0.3)
     if pair.geometry == "homography" and pair.model is not None:
         outline = transform_points(_outline(pair.features1.image_size), pair.model)
-        line = axes.plot(*views[1].to_canvas(outline).T, color="white", linewidth=1.2, alpha=0.9)
-        line[0].set_clip_box(_bounds(axes, *views[1].bounds))
+        line = axes.plot(*panels[1].to_canvas(outline).T, color="white", linewidth=1.2, alpha=0.9)
+        line[0].set_clip_box(_bounds(axes, *panels[1].bounds))
 
     counts = f"{len(pair.indices):,} matches"
     if pair.geometry is not None:
         counts = f"{len(inliers):,} inliers of {counts} ({pair.geometry})"
     _header(axes, title, counts)
-    return _rendered(figure)
+    return render(figure)
 
 
 def draw_frames(
@@ -124,81 +121,29 @@ def draw_frames(
     Returns:
         uint8 BGR [H, W, 3].
     """
-    view = _View(image, (1200, 900))
-    view.place(_GAP, _HEADER)
-    figure, axes = _canvas(max(view.width + 2 * _GAP, 720), _HEADER + view.height + _GAP)
-    view.show(axes)
+    panel = _Panel(image, (1200, 900))
+    panel.place(_GAP, _HEADER)
+    figure, axes = _canvas(max(panel.width + 2 * _GAP, 720), _HEADER + panel.height + _GAP)
+    panel.show(axes)
     shown = frames[:max_frames]
     unit = np.stack([np.cos(_CIRCLE), np.sin(_CIRCLE)], axis=1)
     ellipses = unit @ shown[:, :, :2].transpose(0, 2, 1) + shown[:, None, :, 2]
     rays = np.stack([shown[:, :, 2], shown[:, :, 0] + shown[:, :, 2]], axis=1)
     colours = _bright_hues(angles(shown))
     for lines in (ellipses, rays):
-        outlined = [view.to_canvas(line) for line in lines]
+        outlined = [panel.to_canvas(line) for line in lines]
         for colour, width, alpha in (("black", 1.8, 0.5), (colours, 0.9, 1.0)):
             collection = LineCollection(outlined, colors=colour, linewidths=width, alpha=alpha)
             axes.add_collection(collection)
-            collection.set_clip_box(_bounds(axes, *view.bounds))
+            collection.set_clip_box(_bounds(axes, *panel.bounds))
     counts = f"{len(frames):,} frames"
     if len(shown) < len(frames):
         counts = f"the first {len(shown):,} of {counts}"
     _header(axes, title, counts)
-    return _rendered(figure)
+    return render(figure)
 
 
-def draw_alignment(
-    descriptor: Descriptor, patches: np.ndarray, max_patches: int = 16
-) -> np.ndarray:
-    """Draws patches above what the network's spatial transformer makes of them.
-
-    The outline in an upper patch is what the lower one shows.
-
-    Args:
-        descriptor: With a Keras network that has a spatial transformer.
-        patches: uint8 [N, S, S], S the descriptor's `input_size`.
-        max_patches: Draw the first so many.
-
-    Returns:
-        uint8 BGR [H, W, 3].
-    """
-    network = descriptor.network
-    if network is None or network.transformer is None:
-        raise InputError("only a Keras network with a spatial transformer aligns patches.")
-    patches = patches[:max_patches]
-    if not len(patches):
-        raise InputError("there are no patches to draw.")
-    aligned, maps = (part.numpy() for part in network.align(patches[..., np.newaxis]))
-    side, gap, margin = 84, 26, 84  # room between patches for outlines that reach beyond them
-    figure, axes = _canvas(
-        margin + len(patches) * (side + gap), _HEADER + 2 * (side + gap) + gap / 2
-    )
-    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1), (-1, -1)], np.float64)
-    for number, (patch, after, linear) in enumerate(zip(patches, aligned, maps, strict=True)):
-        left, top = margin + number * (side + gap), _HEADER + gap / 2
-        for row, picture in enumerate((patch, after[..., 0])):
-            upper = top + row * (side + gap)
-            axes.imshow(
-                picture,
-                cmap="gray",
-                extent=(left, left + side, upper + side, upper),
-                interpolation="bicubic",
-                zorder=1,
-            )
-        # The map's coordinates run over [−1, 1] between the edges of the patch.
-        quadrangle = (corners @ linear[:, :2].T + linear[:, 2] + 1) * side / 2 + (left, top)
-        line = axes.plot(*quadrangle.T, color="#ffd23f", linewidth=1.2, zorder=2)[0]
-        reach = gap / 2 - 1
-        line.set_clip_box(
-            _bounds(axes, left - reach, top - reach, left + side + reach, top + side + reach)
-        )
-    for row, label in enumerate(("before", "after")):
-        y = _HEADER + gap / 2 + row * (side + gap) + side / 2
-        axes.text(_GAP, y, label, color=_QUIET, fontsize=9, va="center")
-    _header(axes, "patches before and after the spatial transformer", "")
-    return _rendered(figure)
-
-
-class _View:
+class _Panel:
     """An image fitted into a box of the canvas."""
 
     def __init__(self, image: np.ndarray, box: tuple[int, int] = _BOX):
@@ -216,8 +161,7 @@ class _View:
         return self.left, self.top, self.left + self.width, self.top + self.height
 
     def show(self, axes: Axes) -> None:
-        # Pale and dim, so that the lines are the brightest thing in the picture; but a night's
-        # photograph is lit up to be seen at all.
+        # Pale and dim, so that the lines stand out; photographs taken at night are brightened.
         grey = cv2.cvtColor(self.colour, cv2.COLOR_BGR2GRAY)[..., None].astype(np.float32)
         gain = np.clip(_BRIGHTEST / max(float(np.percentile(grey, 98)), 1), 0.6, 3.0)
         pale = np.minimum((0.45 * self.colour[..., ::-1] + 0.55 * grey) * gain, 255)
@@ -230,24 +174,18 @@ class _View:
         axes.imshow(small.astype(np.uint8), extent=(left, right, bottom, top), zorder=0)
 
     def to_canvas(self, points: np.ndarray) -> np.ndarray:
-        """Points [N, 2] of the image, pixel centres at integers, on the canvas."""
+        """Maps points [N, 2] of the image, pixel centres at integers, to the canvas."""
         return (np.asarray(points) + 0.5) * self.zoom + (self.left, self.top)
 
 
-def _direction_colours(points: np.ndarray, image_size: tuple[int, int]) -> np.ndarray:
-    """Colours [N, 3] by the direction of points [N, 2] from the centre of their image."""
-    x, y = (points - (np.array(image_size) - 1) / 2).T
-    return _bright_hues(np.arctan2(y, x))
-
-
 def _bright_hues(radians: np.ndarray) -> np.ndarray:
-    """Colours [N, 3], all of which stand out from a dim image."""
+    """Returns colours [N, 3] of angles [N] that stand out from a dim image."""
     hue = radians / (2 * np.pi) % 1
     return hsv_to_rgb(np.stack([hue, np.full_like(hue, 0.72), np.ones_like(hue)], axis=-1))
 
 
 def _outline(image_size: tuple[int, int], steps: int = 32) -> np.ndarray:
-    """Points [N, 2] around an image, dense enough to show where a homography bends apart."""
+    """Returns points [N, 2] around an image, dense because a homography may tear its edges."""
     width, height = image_size
     corners = np.array(
         [(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1), (0, 0)], np.float64
@@ -258,7 +196,7 @@ def _outline(image_size: tuple[int, int], steps: int = 32) -> np.ndarray:
 
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Axes that cover a figure and count its pixels from the upper left corner."""
+    """Returns a figure and axes over it that count its pixels from the upper left corner."""
     width, height = round(width), round(height)
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=_BACKGROUND)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -270,7 +208,7 @@ def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def _bounds(axes: Axes, left: float, top: float, right: float, bottom: float) -> TransformedBbox:
-    """A rectangle of the canvas for clipping."""
+    """Returns a rectangle of the canvas for clipping."""
     return TransformedBbox(Bbox([[left, top], [right, bottom]]), axes.transData)
 
 
@@ -280,9 +218,3 @@ def _header(axes: Axes, title: str, counts: str) -> None:
     axes.text(
         axes.get_xlim()[1] - _GAP, y, counts, color=_QUIET, fontsize=12, va="center", ha="right"
     )
-
-
-def _rendered(figure: Figure) -> np.ndarray:
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    return cv2.cvtColor(np.asarray(canvas.buffer_rgba()), cv2.COLOR_RGBA2BGR)

@@ -1,9 +1,9 @@
-"""The paper's benchmarks: evaluation of descriptors, comparison tables and reports."""
+"""The paper's benchmarks: scores of descriptors, comparison tables and reports."""
 
 from doap_tf.evaluation.hpatches import HPatches, PatchSequences, photo_sequences
 from doap_tf.evaluation.model import Model, load_model, load_models
 from doap_tf.evaluation.oxford import Oxford
-from doap_tf.evaluation.report import write_report
+from doap_tf.evaluation.report import comparison_tables, write_report
 from doap_tf.evaluation.result import Result
 from doap_tf.evaluation.rome import Rome
 from doap_tf.evaluation.ubc import UBC
@@ -16,6 +16,7 @@ __all__ = [
     "PatchSequences",
     "Result",
     "Rome",
+    "comparison_tables",
     "load_model",
     "load_models",
     "photo_sequences",

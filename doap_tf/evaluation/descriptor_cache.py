@@ -1,4 +1,4 @@
-"""Descriptors kept on disk by the content of patches and model, so that none is computed twice."""
+"""A cache of descriptors on disk, keyed by the content of patches and model."""
 
 import hashlib
 import os
@@ -14,10 +14,10 @@ from doap_tf.metrics.distances import NORM_HAMMING, checked_descriptors
 
 
 class DescriptorCache:
-    """Describes sets of patches with one model, or finds what it gave before.
+    """Describes sets of patches with one model, each set once.
 
     Args:
-        folder: Where descriptors are kept.
+        folder: Folder of the cache.
         model: The model.
     """
 
@@ -26,12 +26,12 @@ class DescriptorCache:
         self.model = model
 
     def describe(self, content: str, read: Callable[[], np.ndarray], name: str) -> np.ndarray:
-        """Gives the descriptors of a set of patches, memory-mapped.
+        """Returns the descriptors of a set of patches, memory-mapped.
 
         Args:
-            content: A hash of the patches, such as `file_hash` or `array_hash` gives.
-            read: Gives the patches uint8 [N, H, W]; called only if they were not described before.
-            name: What an error calls the set.
+            content: A hash of the patches, by `file_hash` or `array_hash`.
+            read: Returns the patches uint8 [N, H, W]; called only if they are not in the cache.
+            name: Name of the set in errors.
 
         Returns:
             float32 [N, D], or packed bits uint8 [N, bits / 8].
@@ -41,7 +41,7 @@ class DescriptorCache:
         try:
             return np.load(path, mmap_mode="r")
         except (OSError, ValueError, EOFError):
-            pass  # absent, or damaged from outside: describe and write it anew
+            pass  # absent or damaged
         patches = read()
         descriptors = self._checked(self.model.descriptor.describe(patches), len(patches), name)
         if not descriptors.size:
@@ -54,31 +54,24 @@ class DescriptorCache:
         return np.load(path, mmap_mode="r")
 
     def describe_array(self, patches: np.ndarray, name: str) -> np.ndarray:
-        """Gives the descriptors of patches uint8 [N, H, W] that are in memory anyway."""
+        """Returns the descriptors of patches uint8 [N, H, W] in memory."""
         return self.describe(array_hash(patches), lambda: patches, name)
 
     def _checked(self, descriptors: np.ndarray, count: int, name: str) -> np.ndarray:
         descriptor = self.model.descriptor
-        descriptors = checked_descriptors(
-            descriptors, descriptor.norm, f"descriptors of {name} by {self.model.name}"
-        )
+        title = f"descriptors of {name} by {self.model.name}"
+        descriptors = checked_descriptors(descriptors, descriptor.norm, title)
         binary = descriptor.norm == NORM_HAMMING
-        width = -(-descriptor.dimension // 8) if binary else descriptor.dimension
-        if len(descriptors) != count:
+        expected = (count, -(-descriptor.dimension // 8) if binary else descriptor.dimension)
+        if descriptors.shape != expected:
             raise InputError(
-                f"{self.model.name} gave {len(descriptors)} descriptors for the {count} patches of "
-                f"{name}."
-            )
-        if descriptors.shape[1] != width:
-            raise InputError(
-                f"{self.model.name} gave descriptors of width {descriptors.shape[1]} for {name}, "
-                f"but {width} is its own."
+                f"{title} must have the shape {list(expected)}, not {list(descriptors.shape)}."
             )
         return descriptors if binary else descriptors.astype(np.float32, copy=False)
 
 
 def file_hash(path: str | os.PathLike) -> str:
-    """Identifies the bytes of a file."""
+    """Returns a hash of the bytes of a file."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(2**20):
@@ -87,7 +80,7 @@ def file_hash(path: str | os.PathLike) -> str:
 
 
 def array_hash(array: np.ndarray) -> str:
-    """Identifies the shape and values of an array."""
+    """Returns a hash of the type, shape and values of an array."""
     digest = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
     digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Greedy one-to-one assignment: the closest pair first, then the closest of what is left."""
+"""Greedy one-to-one assignment: the closest pair first, then the closest of the rest."""
 
 import heapq
 
@@ -14,14 +14,14 @@ def greedy_matches(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Matches descriptors one to one by ascending distance, ties by ascending rows.
 
-    Each row keeps a few candidates; when others took all of some row's, the rows left look again
-    among what is free. So no matrix of all distances is held.
+    Each row keeps a few candidates; once a row has lost all of its own, the unmatched rows search
+    again among the free ones. The matrix of all distances is never in memory.
 
     Args:
         first: [N, D], or packed bits [N, bits / 8].
         second: [M, D], or packed bits [M, bits / 8].
         norm: NORM_L2 or NORM_HAMMING.
-        memory_mb: Limit for what is allocated on the way.
+        memory_mb: Limit for temporary arrays.
 
     Returns:
         Rows of `first`, rows of `second` and distances, each [min(N, M)], in ascending distance.
@@ -42,7 +42,7 @@ def _matched_by_candidates(
     free: np.ndarray,
     waiting: np.ndarray,
 ) -> list[tuple[int, int, float]]:
-    """The next matches, at least one, until a row runs out of candidates; updates the masks."""
+    """Returns the next matches, at least one, and updates the masks."""
     rows, places = np.flatnonzero(waiting), np.flatnonzero(free)
     columns, values = nearest(
         first[rows], second[places], norm, min(_CANDIDATES, len(places)), memory_mb
@@ -71,7 +71,7 @@ def _matched_by_candidates(
 
 
 def greedy_count(rows: np.ndarray, columns: np.ndarray, costs: np.ndarray) -> int:
-    """How many pairs a greedy one-to-one choice among the given ones takes, by ascending cost."""
+    """Returns how many of the given pairs a greedy one-to-one choice by ascending cost takes."""
     taken_rows, taken_columns = set(), set()
     for place in np.argsort(costs, kind="stable"):
         row, column = int(rows[place]), int(columns[place])

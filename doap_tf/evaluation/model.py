@@ -1,4 +1,4 @@
-"""The models under evaluation: networks and classical descriptors by name or path."""
+"""Models under evaluation: networks and handcrafted descriptors by name or path."""
 
 import dataclasses
 import functools
@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from doap_tf.descriptors import HANDCRAFTED, PatchDescriptor, load
+from doap_tf.descriptors import PatchDescriptor, load
 from doap_tf.errors import InputError
-
-_PROBES = 64
-_PROBE_SIDE = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,9 +18,9 @@ class Model:
     """A descriptor with the name that results give it.
 
     Attributes:
-        name: What tables and files call it.
+        name: Name in tables and of files.
         descriptor: The descriptor itself.
-        training: What is known of its training: `batch_size`, and `data`, where it came from.
+        training: What is known of its training: `batch_size`, and `data`, its source.
     """
 
     name: str
@@ -32,39 +29,32 @@ class Model:
 
     @property
     def weights_sha256(self) -> str | None:
-        """Identifies the weights; None for a descriptor without any."""
+        """Hash of the weights; None for a descriptor without weights."""
         return getattr(self.descriptor, "weights_sha256", None)
 
     @functools.cached_property
     def identity(self) -> str:
-        """A hash of what the model does, for caches: of its weights and of its answers.
+        """Hash of the weights and of the descriptors of fixed patches, for caches.
 
-        The weights alone would not do: the same ones give other descriptors under another padding,
-        and a classical descriptor may change with OpenCV's version.
+        The weights alone are not enough: a network gives other descriptors under another padding,
+        and a handcrafted descriptor may change with the version of OpenCV.
         """
-        random = np.random.default_rng(0)
-        coarse = random.integers(0, 256, (_PROBES, 8, 8), np.uint8)
-        probes = np.kron(coarse, np.ones((1, _PROBE_SIDE // 8, _PROBE_SIDE // 8), np.uint8))
-        answers = np.ascontiguousarray(self.descriptor.describe(probes))
+        coarse = np.random.default_rng(0).integers(0, 256, (64, 8, 8), np.uint8)
+        answers = np.ascontiguousarray(self.descriptor.describe(coarse.repeat(8, 1).repeat(8, 2)))
         digest = hashlib.sha256(f"{self.weights_sha256} {answers.dtype} {answers.shape}".encode())
         digest.update(answers.tobytes())
         return digest.hexdigest()
 
 
 def load_model(name_or_path: str) -> Model:
-    """Loads a descriptor, by a name or path that `doap_tf.descriptors.load` takes."""
-    if name_or_path in HANDCRAFTED:
-        return Model(name_or_path, load(name_or_path))
-    path = pathlib.PurePath(name_or_path)
-    return Model(
-        path.stem if path.suffix in (".keras", ".tflite") else path.name,
-        load(name_or_path),
-        training_record(pathlib.Path(name_or_path)),
-    )
+    """Loads a model by a name or path that `doap_tf.descriptors.load` accepts."""
+    path = pathlib.Path(name_or_path)
+    name = path.stem if path.suffix in (".keras", ".tflite") else path.name
+    return Model(name, load(name_or_path), training_record(path))
 
 
 def load_models(names_or_paths: list[str]) -> list[Model]:
-    """Loads several models and gives those that would share a name the names of their paths."""
+    """Loads several models; if two would share a name, all are named by the ends of their paths."""
     models = [load_model(name) for name in names_or_paths]
     names = [model.name for model in models]
     if len(set(names)) == len(names):
@@ -78,7 +68,7 @@ def load_models(names_or_paths: list[str]) -> list[Model]:
 
 
 def training_record(path: pathlib.Path) -> dict[str, Any]:
-    """What the record in a training directory says; nothing where there is none."""
+    """Returns the `Model.training` of a training directory; empty for any other path."""
     try:
         record = json.loads((path / "train.json").read_text("utf-8"))
         return {

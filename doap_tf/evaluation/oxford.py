@@ -1,4 +1,4 @@
-"""Image pairs with homographies: detect frames, match descriptors one to one, judge by overlap."""
+"""Image pairs with homographies: detected frames, greedy matches, correctness by overlap."""
 
 import functools
 import os
@@ -8,17 +8,18 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-import tqdm
 
+from doap_tf.drawing.plots import Curve
 from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
 from doap_tf.evaluation.greedy import greedy_count, greedy_matches
 from doap_tf.evaluation.model import Model
-from doap_tf.evaluation.result import Curve, Plots, Result, Strip
+from doap_tf.evaluation.result import EXAMPLES, Examples, Plots, Result
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import inside, transform_frames
 from doap_tf.features.overlap import overlapping_pairs
 from doap_tf.metrics import average_precision, precision_recall_curve
+from doap_tf.progress import progress
 from doap_tf.readers import list_image_sequences, read_image_sequence
 
 DETECTORS = ("harris_affine", "dog")
@@ -26,13 +27,12 @@ MAGNIFICATION = 3.0
 
 _PATCH = 65
 _OVERLAP = 0.5
-_NORMALISED_RADIUS = 30.0  # of the protocol of Mikolajczyk et al. and of VLBenchmarks
-_EXAMPLES = 12
-_EXAMPLES_A_PAIR = 3
+_NORMALISED_RADIUS = 30.0  # as in Mikolajczyk et al. and in VLBenchmarks
+_EXAMPLES_PER_PAIR = 3
 
 
-class _View(NamedTuple):
-    """An image and the frames that were detected in it."""
+class _DetectedImage(NamedTuple):
+    """An image with its detected frames."""
 
     image: np.ndarray  # uint8 [H, W]
     frames: np.ndarray  # float64 [N, 2, 3]
@@ -45,12 +45,12 @@ class _View(NamedTuple):
 
 
 class _Truth(NamedTuple):
-    """What a homography says of the frames of two images.
+    """Frames of two images that correspond under a homography.
 
     Attributes:
-        first, second: Places of the frames that lie in both images.
-        codes: Pairs that overlap: place in `first` · len(second) + place in `second`.
-        positives: How many of them can be had one to one.
+        first, second: Indices of the frames that lie in both images.
+        codes: Overlapping pairs: position in `first` · len(second) + position in `second`.
+        positives: Size of a greedy one-to-one choice among them.
     """
 
     first: np.ndarray
@@ -60,7 +60,7 @@ class _Truth(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """Matches of one pair of images: distances [N], whether they are right [N], and how many."""
+    """Matches of one pair of images: distances [N], correctness [N], matches to find."""
 
     distances: np.ndarray
     right: np.ndarray
@@ -71,11 +71,11 @@ class Oxford:
     """The benchmark on a folder of image sequences, Oxford's or those of HPatches.
 
     Args:
-        folder: Holds a folder a sequence, or is one.
-        cache_dir: Where descriptors are kept.
+        folder: Folder with one subfolder per sequence, or a single sequence.
+        cache_dir: Folder for descriptors.
         detectors: Names of `doap_tf.features.detectors.DETECTORS`.
         magnification: Half the side of a patch over the radius of its frame.
-        method: As in `average_precision`.
+        method: As for `average_precision`.
         memory_mb: Limit for distances in memory.
     """
 
@@ -83,6 +83,7 @@ class Oxford:
         self,
         folder: str | os.PathLike,
         cache_dir: str | os.PathLike,
+        *,
         detectors: Sequence[str] = DETECTORS,
         magnification: float = MAGNIFICATION,
         method: str = "trapezoid",
@@ -96,7 +97,7 @@ class Oxford:
         self._magnification = magnification
         self._method = method
         self._memory_mb = memory_mb
-        # The same for all models, and small, unlike the images.
+        # Shared by all models.
         self._frames: dict[tuple[pathlib.Path, str], list[np.ndarray]] = {}
         self._truths: dict[tuple[pathlib.Path, str], list[_Truth]] = {}
 
@@ -105,12 +106,12 @@ class Oxford:
         scores: dict[str, Any] = {detector: {} for detector in self._detectors}
         matches: dict[str, list[_Matches]] = {detector: [] for detector in self._detectors}
         examples: dict[bool, list[tuple[float, np.ndarray]]] = {True: [], False: []}
-        for folder in tqdm.tqdm(self._folders, f"image pairs ({model.name})", disable=None):
+        for folder in progress(self._folders, f"image pairs ({model.name})"):
             sequence = read_image_sequence(folder)
             images = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in sequence.images]
             for detector in self._detectors:
-                views = self._views(folder, detector, images, sequence.homographies)
-                found = self._match(model, views, self._truths[folder, detector], examples)
+                detected = self._detect(folder, detector, images, sequence.homographies)
+                found = self._match(model, detected, self._truths[folder, detector], examples)
                 values = {
                     f"1-{number}": average_precision(*pair[:2], self._method, pair.positives)
                     for number, pair in enumerate(found, start=2)
@@ -133,45 +134,52 @@ class Oxford:
             scores=scores,
             summary={f"mAP {detector}": scores[detector]["mean"] for detector in self._detectors},
             plots=_plots(matches, examples),
+            details={
+                f"{detector}, mAP over five pairs": {
+                    name: values["mean"] for name, values in by_sequence.items() if name != "mean"
+                }
+                for detector, by_sequence in scores.items()
+            },
         )
 
-    def _views(
+    def _detect(
         self,
         folder: pathlib.Path,
         detector: str,
         images: list[np.ndarray],
         homographies: np.ndarray,
-    ) -> list[_View]:
+    ) -> list[_DetectedImage]:
         key = folder, detector
         if key not in self._frames:
             self._frames[key] = [detect(image, detector).frames for image in images]
-            views = list(map(_View, images, self._frames[key]))
+        first, *others = detected = list(map(_DetectedImage, images, self._frames[key]))
+        if key not in self._truths:
             self._truths[key] = [
-                _truth(views[0], view, homography)
-                for view, homography in zip(views[1:], homographies, strict=True)
+                _truth(first, other, homography)
+                for other, homography in zip(others, homographies, strict=True)
             ]
-        return list(map(_View, images, self._frames[key]))
+        return detected
 
     def _match(
         self,
         model: Model,
-        views: list[_View],
+        detected: list[_DetectedImage],
         truths: list[_Truth],
         examples: dict[bool, list[tuple[float, np.ndarray]]],
     ) -> list[_Matches]:
-        """Matches the first view with each other one, and adds a few `examples`."""
+        """Matches the first image with each other one, and adds a few `examples`."""
         cache = DescriptorCache(self._cache_dir / "descriptors", model)
         magnification = self._magnification
         first, *others = (
             cache.describe(
-                view.content(magnification),
-                functools.partial(view.patches, magnification),
+                image.content(magnification),
+                functools.partial(image.patches, magnification),
                 "patches cut from images",
             )
-            for view in views
+            for image in detected
         )
         result = []
-        for view, descriptors, truth in zip(views[1:], others, truths, strict=True):
+        for image, descriptors, truth in zip(detected[1:], others, truths, strict=True):
             rows, columns, distances = greedy_matches(
                 first[truth.first],
                 descriptors[truth.second],
@@ -182,16 +190,19 @@ class Oxford:
             # Another one-to-one choice may find more pairs than the greedy one by overlap.
             result.append(_Matches(distances, right, max(truth.positives, int(right.sum()))))
             for kind, kept in examples.items():
-                for place in np.flatnonzero(right == kind)[:_EXAMPLES_A_PAIR]:
-                    pair = [
-                        views[0].patches(magnification, truth.first[rows[place], np.newaxis])[0],
-                        view.patches(magnification, truth.second[columns[place], np.newaxis])[0],
-                    ]
-                    kept.append((float(distances[place]), np.stack(pair)))
+                chosen = np.flatnonzero(right == kind)[:_EXAMPLES_PER_PAIR]
+                patches = np.stack(
+                    [
+                        detected[0].patches(magnification, truth.first[rows[chosen]]),
+                        image.patches(magnification, truth.second[columns[chosen]]),
+                    ],
+                    axis=1,
+                )
+                kept += zip(distances[chosen].tolist(), patches, strict=True)
         return result
 
 
-def _truth(first: _View, second: _View, homography: np.ndarray) -> _Truth:
+def _truth(first: _DetectedImage, second: _DetectedImage, homography: np.ndarray) -> _Truth:
     mapped = transform_frames(first.frames, homography)
     mapped_back = transform_frames(second.frames, np.linalg.inv(homography))
     seen = np.flatnonzero(inside(mapped, second.image.shape))
@@ -219,7 +230,7 @@ def _plots(
         plots.distances[detector] = (distances[right], distances[~right])
     for kind, title in ((True, "Nearest right matches"), (False, "Nearest wrong matches")):
         if examples[kind]:
-            pairs = [pair for _, pair in sorted(examples[kind], key=lambda one: one[0])[:_EXAMPLES]]
+            pairs = [pair for _, pair in sorted(examples[kind], key=lambda one: one[0])[:EXAMPLES]]
             roles = ("first image", "other image")
-            plots.strips.append(Strip(title, roles, np.stack(pairs, axis=1)))
+            plots.examples.append(Examples(title, roles, np.stack(pairs, axis=1)))
     return plots

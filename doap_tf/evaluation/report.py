@@ -1,4 +1,4 @@
-"""Reports: JSON, CSV, Markdown, plots and one page that shows them together."""
+"""Reports: JSON, CSV, Markdown, plots and a page that shows them together."""
 
 import csv
 import html
@@ -8,12 +8,15 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
+import numpy as np
 
+from doap_tf.drawing import plots
+from doap_tf.drawing.patches import tile
+from doap_tf.drawing.pictures import write_picture
+from doap_tf.drawing.tables import Table, percent
 from doap_tf.errors import InputError
-from doap_tf.evaluation import plots
 from doap_tf.evaluation.result import Result, flattened
-from doap_tf.evaluation.tables import Table, comparison_tables
+from doap_tf.evaluation.ubc import train_test_scores
 from doap_tf.files import write_directory_atomically
 
 _STYLE = """
@@ -30,14 +33,14 @@ pre { background: #f3f5f8; padding: 1em; overflow-x: auto; }
 
 
 def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pathlib.Path:
-    """Writes a folder named after benchmark and split below `report_dir`, whole or not at all.
+    """Writes a folder named after benchmark and split below `report_dir`, atomically.
 
     Args:
-        results: One a model, all on the same benchmark and split.
-        report_dir: Where the folder is put; an older report of the same name is replaced.
+        results: One per model, all on the same benchmark and split.
+        report_dir: Parent of the folder; an older report of the same name is replaced.
 
     Returns:
-        The folder: a JSON file a model, `scores.csv`, `scores.md`, plots and `index.html`.
+        The folder: one JSON file per model, `scores.csv`, `scores.md`, plots and `index.html`.
     """
     first = results[0]
     if any((r.benchmark, r.split) != (first.benchmark, first.split) for r in results):
@@ -53,12 +56,24 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
             markdown = "\n\n".join(f"## {t.title} [%]\n\n{t.markdown()}" for t in tables)
             text = f"# {first.benchmark}\n\n{first.protocol}.\n\n{markdown}\n"
             (folder / "scores.md").write_text(text, "utf-8")
-            pictures = _write_plots(folder, results)
-            page = _page(results, tables, pictures)
-            (folder / "index.html").write_text(page, "utf-8")
+            pictures = _pictures(results)
+            for title, picture in pictures.items():
+                write_picture(folder / f"{_slug(title)}.png", picture)
+            (folder / "index.html").write_text(_page(results, tables, list(pictures)), "utf-8")
     except OSError as error:
         raise InputError(f"the report cannot be written below {report_dir}: {error}.") from error
     return pathlib.Path(report_dir) / name
+
+
+def comparison_tables(results: Sequence[Result]) -> list[Table]:
+    """Returns the summary of results on one benchmark, then the tables of its details."""
+    rows = {"Summary": {result.model.name: result.summary for result in results}}
+    if results[0].benchmark == "ubc":
+        rows["FPR95 by training and test set"] = train_test_scores(results)
+    for result in results:
+        for title, columns in result.details.items():
+            rows.setdefault(title, {})[result.model.name] = columns
+    return [Table(by_model, form=percent, title=title) for title, by_model in rows.items()]
 
 
 def _slug(text: str) -> str:
@@ -74,62 +89,65 @@ def _write_csv(path: pathlib.Path, results: Sequence[Result]) -> None:
                 writer.writerow([result.benchmark, result.split, result.model.name, score, value])
 
 
-def _write_plots(folder: pathlib.Path, results: Sequence[Result]) -> list[tuple[str, str]]:
-    """Writes the plots that the results have material for; gives their titles and file names."""
-    figures: list[tuple[str, str, Figure]] = []
-    if {"verification", "matching", "retrieval"} & results[0].summary.keys():
-        figures.append(("Tasks by level", "bars", plots.hpatches_bars(results)))
-    if any(result.plots.precision_recall for result in results):
-        figures.append(
-            ("Precision and recall", "precision_recall", plots.precision_recall(results))
-        )
-    if any(result.plots.roc for result in results):
-        figures.append(("ROC", "roc", plots.roc(results)))
-    if sum(map(plots.has_batch_size, results)) > 1:
-        figure = plots.fpr_against_batch_size(results)
-        figures.append(("FPR95 against batch size", "fpr95_batch_size", figure))
-    if any(result.plots.distances for result in results):
-        figures.append(("Distances", "distances", plots.distance_histograms(results)))
-    for result in results:
-        for number, strip in enumerate(result.plots.strips):
-            name = f"strip_{_slug(result.model.name)}_{number}"
-            figures.append((f"{result.model.name}: {strip.title}", name, plots.patch_strip(strip)))
-    for _, name, figure in figures:
-        figure.savefig(folder / f"{name}.png", dpi=110)
-    return [(title, f"{name}.png") for title, name, _ in figures]
+def _pictures(results: Sequence[Result]) -> dict[str, np.ndarray]:
+    """Draws the plots that the results have material for, by title."""
+    pictures: dict[str, np.ndarray] = {}
+    by_model = {result.model.name: result.plots for result in results}
+    panels: dict[str, dict[str, plots.Bar]] = {}
+    for model, of_model in by_model.items():
+        for title, bar in of_model.bars.items():
+            panels.setdefault(title, {})[model] = bar
+    if panels:
+        pictures["Scores by level"] = plots.draw_bars(panels)
+    if any(of_model.precision_recall for of_model in by_model.values()):
+        curves = {model: of_model.precision_recall for model, of_model in by_model.items()}
+        pictures["Precision and recall"] = plots.draw_curves(curves, "recall", "precision")
+    if any(of_model.roc for of_model in by_model.values()):
+        curves = {model: of_model.roc for model, of_model in by_model.items()}
+        axes = "false positive rate", "true positive rate"
+        pictures["ROC"] = plots.draw_curves(curves, *axes)
+    trained = [
+        (result.model.training["batch_size"], 100 * result.summary["FPR95 mean"], result.model.name)
+        for result in results
+        if "batch_size" in result.model.training and "FPR95 mean" in result.summary
+    ]
+    if len(trained) > 1:
+        picture = plots.draw_over_batch_size(trained, "mean FPR95 [%]")
+        pictures["FPR95 over batch size"] = picture
+    distances = {
+        f"{model}: {title}": pair
+        for model, of_model in by_model.items()
+        for title, pair in of_model.distances.items()
+    }
+    if distances:
+        pictures["Distances"] = plots.draw_distances(distances)
+    for model, of_model in by_model.items():
+        for examples in of_model.examples:
+            pictures[f"{model}: {examples.title}"] = tile(list(examples.patches), examples.roles)
+    return pictures
 
 
-def _page(
-    results: Sequence[Result], tables: Sequence[Table], pictures: Sequence[tuple[str, str]]
-) -> str:
+def _page(results: Sequence[Result], tables: Sequence[Table], pictures: Sequence[str]) -> str:
     first = results[0]
     title = html.escape(f"{first.benchmark}, {first.split}")
+    summary, *details = [f"<h2>{html.escape(t.title)}</h2>{t.html()}" for t in tables]
     parts = [
         f"<h1>{title}</h1>",
         f'<p class="protocol">{html.escape(first.protocol)}. Scores in percent.</p>',
+        summary,
     ]
-    summary, *details = [f"<h2>{html.escape(t.title)}</h2>{_html_table(t)}" for t in tables]
-    parts.append(summary)
-    for heading, name in pictures:
+    for heading in pictures:
         alt = html.escape(heading)
-        parts.append(f'<h2>{alt}</h2><img src="{html.escape(name)}" alt="{alt}">')
-    parts += details
-    parts.append("<h2>Records</h2>")
+        parts.append(f'<h2>{alt}</h2><img src="{_slug(heading)}.png" alt="{alt}">')
+    parts += [*details, "<h2>Records</h2>"]
     for result in results:
         record = result.record()
         del record["scores"]
         text = html.escape(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
-        link = html.escape(f"{_slug(result.model.name)}.json")
+        link = f"{_slug(result.model.name)}.json"
         parts.append(f'<p><a href="{link}">{link}</a></p><pre>{text}</pre>')
     body = "\n".join(parts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
     )
-
-
-def _html_table(table: Table) -> str:
-    head, *rows = table.cells()
-    lines = ["".join(f"<th>{html.escape(cell)}</th>" for cell in head)]
-    lines += ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows]
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

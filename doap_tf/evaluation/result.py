@@ -1,40 +1,27 @@
-"""What an evaluation of one model on one benchmark gives: scores, and material for plots."""
+"""The result of evaluating one model on one benchmark: scores, and material for reports."""
 
 from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import cv2
 import numpy as np
 
+from doap_tf.drawing.plots import Bar, Curve
 from doap_tf.evaluation.model import Model
+from doap_tf.metrics import precision_recall_curve, roc_curve
 from doap_tf.parallel import cores
 from doap_tf.version import __version__
 
-_CURVE_POINTS = 500
+EXAMPLES = 12
 
 
 @dataclasses.dataclass(frozen=True)
-class Curve:
-    """A rising or falling line for a plot."""
-
-    x: np.ndarray
-    y: np.ndarray
-
-    @classmethod
-    def thinned(cls, x: np.ndarray, y: np.ndarray) -> Curve:
-        """Keeps what a plot can show of a curve with ascending x."""
-        # Even steps along x, not along the index: long lists crowd at one end.
-        wanted = np.linspace(x[0], x[-1], _CURVE_POINTS)
-        kept = np.unique(np.append(np.searchsorted(x, wanted), len(x) - 1))
-        return cls(x[kept], y[kept])
-
-
-@dataclasses.dataclass(frozen=True)
-class Strip:
-    """Examples for a picture: one row of patches a role, one column an example."""
+class Examples:
+    """Patches for a picture: one row per role, one column per example."""
 
     title: str
     roles: tuple[str, ...]
@@ -43,26 +30,63 @@ class Strip:
 
 @dataclasses.dataclass(frozen=True)
 class Plots:
-    """Material for plots; curves and distances by the name of the plot that they belong to.
+    """Material for plots, by the title of the panel that shows it.
 
     Attributes:
-        precision_recall: x is recall, y precision.
-        roc: x is the false positive rate, y the true one.
-        distances: Distances of matches and of others.
-        strips: Examples of right and wrong matches.
+        bars: Scores with their parts.
+        precision_recall: x is the recall, y the precision.
+        roc: x is the false positive rate, y the true positive rate.
+        distances: Distances of matching pairs and of others.
+        examples: Examples of correct and wrong matches.
     """
 
+    bars: dict[str, Bar] = dataclasses.field(default_factory=dict)
     precision_recall: dict[str, Curve] = dataclasses.field(default_factory=dict)
     roc: dict[str, Curve] = dataclasses.field(default_factory=dict)
     distances: dict[str, tuple[np.ndarray, np.ndarray]] = dataclasses.field(default_factory=dict)
-    strips: list[Strip] = dataclasses.field(default_factory=list)
+    examples: list[Examples] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def of_pairs(
+        cls,
+        name: str,
+        distances: np.ndarray,
+        matches: np.ndarray,
+        read: Callable[[np.ndarray], np.ndarray],
+    ) -> Plots:
+        """Makes the plots of a list of labelled pairs of patches.
+
+        Args:
+            name: Title of the list.
+            distances: [N].
+            matches: bool [N].
+            read: Returns the patches uint8 [n, 2, H, W] of the pairs with given indices [n].
+        """
+        precision, recall = precision_recall_curve(distances, matches)
+        order = np.argsort(distances, kind="stable")
+        right, wrong = order[matches[order]], order[~matches[order]]
+        chosen = {
+            "Nearest matches": right[:EXAMPLES],
+            "Farthest matches": right[::-1][:EXAMPLES],
+            "Nearest non-matches": wrong[:EXAMPLES],
+        }
+        return cls(
+            precision_recall={name: Curve.thinned(recall, precision)},
+            roc={name: Curve.thinned(*roc_curve(distances, matches))},
+            distances={name: (distances[matches], distances[~matches])},
+            examples=[
+                Examples(f"{title} ({name})", ("first", "second"), read(indices).swapaxes(0, 1))
+                for title, indices in chosen.items()
+            ],
+        )
 
     def __or__(self, other: Plots) -> Plots:
         return Plots(
+            self.bars | other.bars,
             self.precision_recall | other.precision_recall,
             self.roc | other.roc,
             self.distances | other.distances,
-            self.strips + other.strips,
+            self.examples + other.examples,
         )
 
 
@@ -71,12 +95,13 @@ class Result:
     """Scores of one model on one benchmark.
 
     Attributes:
-        benchmark, protocol, split: How it was measured.
-        seed: Of what was drawn at random; None where nothing was.
-        model: What was measured.
+        benchmark, protocol, split: What was measured, and how.
+        seed: Of random draws; None if there are none.
+        model: The model.
         scores: Nested by name; all values are shares in [0, 1].
-        summary: The columns of the comparison table.
+        summary: Columns of the comparison table.
         plots: Material for plots.
+        details: Columns of further tables, by their titles.
     """
 
     benchmark: str
@@ -87,9 +112,10 @@ class Result:
     scores: dict[str, Any]
     summary: dict[str, float]
     plots: Plots = dataclasses.field(default_factory=Plots)
+    details: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """What is written as JSON."""
+        """Returns what is written as JSON."""
         return {
             "benchmark": self.benchmark,
             "protocol": self.protocol,
@@ -98,22 +124,16 @@ class Result:
             "model": self.model.name,
             "weights_sha256": self.model.weights_sha256,
             "scores": self.scores,
-            "environment": environment() | {"training": self.model.training},
+            "environment": {
+                "doap_tf": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "opencv": cv2.__version__,
+                "platform": f"{platform.system()} {platform.machine()}",
+                "cores": cores(),
+                "training": self.model.training,
+            },
         }
-
-
-def environment() -> dict[str, Any]:
-    """Versions and hardware that numbers may depend on."""
-    import cv2
-
-    return {
-        "doap_tf": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "opencv": cv2.__version__,
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cores": cores(),
-    }
 
 
 def flattened(scores: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""RomePatches: every patch of a half queries the rest of it for the nine others of its group."""
+"""RomePatches: every patch of a half is a query for the nine others of its group."""
 
 import os
 import pathlib
@@ -8,7 +8,6 @@ import numpy as np
 
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.model import Model
-from doap_tf.evaluation.pair_plots import pair_plots
 from doap_tf.evaluation.result import Plots, Result
 from doap_tf.metrics import paired_distances, retrieval_average_precisions
 from doap_tf.readers import read_rome_half
@@ -19,9 +18,9 @@ class Rome:
     """The benchmark on both halves.
 
     Args:
-        folder: Holds `patch_retrieval_Rome_{train,test}.mat` and their labels.
-        cache_dir: Where descriptors are kept.
-        method: As in `average_precision`.
+        folder: Folder of `patch_retrieval_Rome_{train,test}.mat` and their labels.
+        cache_dir: Folder for descriptors.
+        method: As for `average_precision`.
         memory_mb: Limit for distances in memory.
     """
 
@@ -29,6 +28,7 @@ class Rome:
         self,
         folder: str | os.PathLike,
         cache_dir: str | os.PathLike,
+        *,
         method: str = "trapezoid",
         memory_mb: float = 1024,
     ):
@@ -68,11 +68,11 @@ class Rome:
 def _plots(
     half: str, patches: np.ndarray, groups: np.ndarray, descriptors: np.ndarray, norm: int
 ) -> Plots:
-    """Plots of pairs: each patch with the one after it, and with one of the next group."""
+    """Plots pairs: each patch with the next one, and with one of the next group."""
     places = np.arange(len(patches))
     size = int(np.count_nonzero(groups == groups[0]))
     pairs = np.stack([np.tile(places, 2), np.append(places + 1, places + size) % len(patches)], 1)
-    return pair_plots(
+    return Plots.of_pairs(
         half,
         paired_distances(descriptors[pairs[:, 0]], descriptors[pairs[:, 1]], norm),
         groups[pairs[:, 0]] == groups[pairs[:, 1]],

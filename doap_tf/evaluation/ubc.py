@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tqdm
 
-from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.model import Model
-from doap_tf.evaluation.pair_plots import pair_plots
 from doap_tf.evaluation.result import Plots, Result
 from doap_tf.metrics import false_positive_rate, paired_distances, roc_auc
 from doap_tf.metrics.distances import blocks
+from doap_tf.progress import progress
 from doap_tf.readers import read_pairs, read_patches
 from doap_tf.readers.mosaics import PAIRS_FILE, PATCH
 
@@ -26,17 +24,18 @@ class UBC:
     """The benchmark on one, two or three of the sets.
 
     Args:
-        folder: Holds the folders `liberty`, `notredame` and `yosemite`, or some; or is one.
-        cache_dir: Where descriptors are kept.
+        folder: Folder of the folders `liberty`, `notredame` and `yosemite` or some of them; or
+            one of these folders itself.
+        cache_dir: Folder for descriptors.
         memory_mb: Limit for patches, descriptors and distances in memory.
     """
 
     def __init__(
-        self, folder: str | os.PathLike, cache_dir: str | os.PathLike, memory_mb: float = 1024
+        self, folder: str | os.PathLike, cache_dir: str | os.PathLike, *, memory_mb: float = 1024
     ):
         folder = pathlib.Path(folder)
         found = [folder / name for name in SETS if (folder / name).is_dir()] or [folder]
-        # Read here, so that a broken list is found before anything is described.
+        # Read here: a broken list must be found before anything is described.
         self._pairs = {path: read_pairs(path) for path in found}
         self._cache_dir = pathlib.Path(cache_dir)
         self._memory_mb = memory_mb
@@ -53,7 +52,7 @@ class UBC:
                 "roc_auc": roc_auc(distances, pairs.matches),
             }
             read = functools.partial(_read_pairs, folder, pairs.patch_ids)
-            plots |= pair_plots(name, distances, pairs.matches, read)
+            plots |= Plots.of_pairs(name, distances, pairs.matches, read)
         summary = {f"FPR95 {name}": values["fpr95"] for name, values in scores.items()}
         trained_on = training_set(model)
         unseen = [values["fpr95"] for name, values in scores.items() if name != trained_on]
@@ -72,20 +71,17 @@ class UBC:
         )
 
     def _distances(self, folder: pathlib.Path, model: Model) -> np.ndarray:
-        """Distances [N] of the pairs of a set."""
+        """Returns the distances [N] of the pairs of a set."""
         cache = DescriptorCache(self._cache_dir / "descriptors", model)
         ids, places = np.unique(self._pairs[folder].patch_ids, return_inverse=True)
         places = places.reshape(-1, 2)
-        descriptors: np.ndarray | None = None
         steps = list(blocks(len(ids), 4 * PATCH * PATCH, self._memory_mb / 4))
-        for block in tqdm.tqdm(steps, f"describing {folder.name} ({model.name})", disable=None):
-            patches = read_patches(folder, ids[block])
-            found = cache.describe_array(patches, str(folder))
-            if descriptors is None:
-                descriptors = np.empty((len(ids), found.shape[1]), found.dtype)
-            descriptors[block] = found
-        if descriptors is None:
-            raise InputError(f"{folder / PAIRS_FILE} is empty.")
+        descriptors = np.concatenate(
+            [
+                cache.describe_array(read_patches(folder, ids[block]), str(folder))
+                for block in progress(steps, f"describing {folder.name} ({model.name})")
+            ]
+        )
         norm, memory_mb = model.descriptor.norm, self._memory_mb / 4
         return np.concatenate(
             [
@@ -97,14 +93,14 @@ class UBC:
         )
 
 
-def _read_pairs(folder: pathlib.Path, patch_ids: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """uint8 [n, 2, 64, 64] of the pairs [N, 2] at n places."""
-    ids = patch_ids[places]
+def _read_pairs(folder: pathlib.Path, patch_ids: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Reads the patches uint8 [n, 2, 64, 64] of n chosen pairs of [N, 2]."""
+    ids = patch_ids[chosen]
     return read_patches(folder, ids.ravel()).reshape(*ids.shape, PATCH, PATCH)
 
 
 def training_set(model: Model) -> str | None:
-    """The set that a model was trained on, if its name or its training record names just one."""
+    """Returns the training set of a model if its name or its training record names just one."""
     for text in (model.name, str(model.training.get("data", ""))):
         named = [name for name in SETS if name in text]
         if named:
@@ -113,10 +109,10 @@ def training_set(model: Model) -> str | None:
 
 
 def train_test_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
-    """FPR95 for the six pairs of training and test set, as in the paper, by method.
+    """Returns FPR95 for the six pairs of training and test set, as in the paper, by method.
 
-    Models whose names differ in the training set only are one method; one without a training set
-    has the same number for both training sets.
+    Models whose names differ only in the training set are one method; a model without a training
+    set has the same score for both training sets.
     """
     pairs = [(train, test) for test in SETS for train in SETS if train != test]
     methods: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""Networks for other programs: SavedModels for TensorFlow Serving, .tflite for phones, ONNX."""
+"""Exporting networks: SavedModels for TensorFlow Serving, .tflite files for phones, ONNX."""
 
 from doap_tf.export.onnx import convert_to_onnx
 from doap_tf.export.saved_model import export_saved_model

@@ -1,4 +1,4 @@
-"""Measuring exported models against the network they come from: size, speed and agreement."""
+"""Comparing exported models with the network they come from: size, speed and agreement."""
 
 import os
 import pathlib
@@ -11,6 +11,7 @@ import numpy as np
 from doap_tf.data import PatchGroups
 from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.descriptors.registry import from_pretrained
+from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
 from doap_tf.metrics import matching_average_precision
 from doap_tf.networks import DescriptorNetwork
@@ -27,17 +28,17 @@ def compare(
     exported: Mapping[str, pathlib.Path],
     groups: PatchGroups,
 ) -> dict[str, Any]:
-    """Compares exported models with the network they were made of.
+    """Compares exported models with the network they were made from.
 
     Args:
         name: Name of the model, for the record.
         network: The network.
-        exported: SavedModels and .tflite files, by the names that the table gives them.
-        groups: Groups of patches that quantisation has not seen.
+        exported: SavedModels and .tflite files, by their names in the table.
+        groups: Patch groups that quantisation has not seen.
 
     Returns:
         A record for a result file. Its `scores` hold for every model: `bytes`; `ms_1`, `ms_100` and
-        `ms_1000`, milliseconds for so many patches; `cosine_mean` and `cosine_min`, or
+        `ms_1000`, milliseconds for that many patches; `cosine_mean` and `cosine_min`, or
         `bits_equal`; `matching_map`, and `matching_map_points`, its lead over the network's.
     """
     reference = Descriptor(network)
@@ -72,7 +73,7 @@ def compare(
 
 
 def agreement(expected: np.ndarray, found: np.ndarray) -> dict[str, float]:
-    """How alike two sets of descriptors are: cosines of real ones, equal bits of packed ones."""
+    """Agreement of two sets of descriptors: cosines of real ones, equal bits of packed ones."""
     if expected.dtype == np.uint8:
         return {"bits_equal": 1.0 - float(np.unpackbits(expected ^ found).mean())}
     cosines = np.sum(expected * found, axis=1)
@@ -80,14 +81,8 @@ def agreement(expected: np.ndarray, found: np.ndarray) -> dict[str, float]:
 
 
 def as_table(record: dict[str, Any]) -> str:
-    """The scores of a record in Markdown, a line for every model."""
-    rows = record["scores"]
-    columns = list(next(iter(rows.values())))
-    lines = ["| model | " + " | ".join(columns) + " |", "| --- " * (1 + len(columns)) + "|"]
-    for model, row in rows.items():
-        cells = [_cell(row[column]) for column in columns]
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    """Returns the scores of a record as a Markdown table, one row per model."""
+    return Table(record["scores"], form=_cell).markdown()
 
 
 def _cell(value: float | int | None) -> str:

@@ -1,17 +1,15 @@
 """Cutting patches out of an image inside a TensorFlow graph, for models that take whole images.
 
-The prefilter is that of `doap_tf.features.cutting`, which states it: half-octave levels of Gaussian
-blur, decimated where the blur allows it. Its numbers are repeated here because that module needs
-OpenCV, and machines that train and export may have none. Only ordinary operations are used, so that
-any server runs them.
+The counterpart of `doap_tf.features.cutting`: the same pyramid (`doap_tf.features.pyramid_levels`)
+without OpenCV. Only ordinary operations are used, so that any server runs them.
 """
 
 import math
 
 import tensorflow as tf
 
-_BLUR = 0.6  # σ in pixels, of the blur taken to be in the image
-_MARGIN = 16  # pixels of repeated border kept around each level
+from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longest_step
+
 # The last level suits steps of 64 image pixels per patch pixel; longer ones, which need an image
 # of more than 2,000 pixels for a single patch of 32, are cut from it too.
 _LEVELS = 13
@@ -32,11 +30,12 @@ def cut_patches(image: tf.Tensor, frames: tf.Tensor, size: int, magnification: f
     maps = tf.reshape(frames, [-1, 2, 3])
     levels = _levels_of(maps, size, magnification)
     pixels, starts, widths, heights = _pyramid(image, tf.reduce_max(levels))
-    scales = tf.pow(2.0, -tf.cast(_grids(levels), tf.float32))
-    centers = ((2.0 * tf.range(size, dtype=tf.float32) + 1.0) / size - 1.0) * magnification
-    along = maps[:, :, 0, tf.newaxis] * centers  # [N, 2, S]
-    across = maps[:, :, 1, tf.newaxis] * centers + maps[:, :, 2, tf.newaxis]
-    points = (along[:, :, tf.newaxis, :] + across[:, :, :, tf.newaxis]) * _spread(scales) + _MARGIN
+    scales = tf.gather([2.0 ** -halvings(level) for level in range(_LEVELS)], levels)
+    centres = ((2.0 * tf.range(size, dtype=tf.float32) + 1.0) / size - 1.0) * magnification
+    along = maps[:, :, 0, tf.newaxis] * centres  # [N, 2, S]
+    across = maps[:, :, 1, tf.newaxis] * centres + maps[:, :, 2, tf.newaxis]
+    points = along[:, :, tf.newaxis, :] + across[:, :, :, tf.newaxis]
+    points = points * scales[:, tf.newaxis, tf.newaxis, tf.newaxis] + MARGIN
 
     x = _Axis(points[:, 0], tf.gather(widths, levels))
     y = _Axis(points[:, 1], tf.gather(heights, levels))
@@ -53,7 +52,7 @@ def cut_patches(image: tf.Tensor, frames: tf.Tensor, size: int, magnification: f
 
 
 class _Axis:
-    """The two neighbours of each coordinate [N, S, S] and the second one's weight."""
+    """The two neighbours of each coordinate [N, S, S] and the weight of the second one."""
 
     def __init__(self, coordinates: tf.Tensor, lengths: tf.Tensor):
         last = lengths[:, tf.newaxis, tf.newaxis] - 1
@@ -64,38 +63,22 @@ class _Axis:
         self.weight = coordinates - floor
 
 
-def _spread(values: tf.Tensor) -> tf.Tensor:
-    return values[:, tf.newaxis, tf.newaxis, tf.newaxis]
-
-
 def _levels_of(maps: tf.Tensor, size: int, magnification: float) -> tf.Tensor:
     """The pyramid level int32 [N] of each map [N, 2, 3], by the step along its longer axis."""
     (a, b), (c, d) = (tf.unstack(row, axis=-1) for row in tf.unstack(maps[:, :, :2], axis=1))
     longer = (tf.sqrt((a + d) ** 2 + (c - b) ** 2) + tf.sqrt((a - d) ** 2 + (c + b) ** 2)) / 2.0
-    steps = longer * (2.0 * magnification / size)
-    exponents = tf.math.ceil(2.0 / math.log(2.0) * tf.math.log(tf.maximum(steps, 1.0)) - 1e-6)
-    return tf.cast(tf.minimum(exponents, _LEVELS - 1.0), tf.int32)
-
-
-def _grid(level: int) -> int:
-    """How many times the image has been halved at a level: its blur spans a pixel of the grid."""
-    return max(0, math.floor(math.log2(_BLUR) + level / 2))
-
-
-def _grids(levels: tf.Tensor) -> tf.Tensor:
-    return tf.gather(tf.constant([_grid(level) for level in range(_LEVELS)]), levels)
+    bounds = tf.constant([longest_step(level) for level in range(_LEVELS - 1)], tf.float32)
+    return tf.searchsorted(bounds, longer * (2.0 * magnification / size))
 
 
 def _pyramid(
     image: tf.Tensor, last: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """All levels up to `last` as one row of pixels, with each level's start, width and height."""
-    level = _repeat_border(image, _MARGIN)
+    level = _repeat_border(image, MARGIN)
     levels = [level]
     for number in range(1, _LEVELS):
-        # Increments of the variance σ² = 0.36·(2^k − 1), in pixels of the grid before.
-        sigma = _BLUR * math.sqrt(2.0 ** (number - 1)) / 2 ** _grid(number - 1)
-        halve = _grid(number) > _grid(number - 1)
+        sigma, halve = added_sigma(number), halvings(number) > halvings(number - 1)
         level = tf.cond(
             number <= last,
             lambda level=level, sigma=sigma, halve=halve: _next_level(level, sigma, halve),
@@ -109,13 +92,12 @@ def _pyramid(
 
 def _next_level(level: tf.Tensor, sigma: float, halve: bool) -> tf.Tensor:
     blurred = _blur(level, sigma)
-    return _repeat_border(blurred[::2, ::2], _MARGIN // 2) if halve else blurred
+    return _repeat_border(blurred[::2, ::2], MARGIN // 2) if halve else blurred
 
 
 def _blur(image: tf.Tensor, sigma: float) -> tf.Tensor:
     radius = math.ceil(4.0 * sigma)
-    offsets = range(-radius, radius + 1)
-    weights = [math.exp(-0.5 * (offset / sigma) ** 2) for offset in offsets]
+    weights = [math.exp(-0.5 * (offset / sigma) ** 2) for offset in range(-radius, radius + 1)]
     kernel = tf.constant(weights) / math.fsum(weights)
     padded = _repeat_border(image, radius)[tf.newaxis, :, :, tf.newaxis]
     for shape in ([1, -1, 1, 1], [-1, 1, 1, 1]):

@@ -1,9 +1,39 @@
-"""The model card: what is in an exported model, for the people who will use it."""
+"""What an exported model says about itself: metadata for programs, a model card for people."""
 
 import json
 from typing import Any
 
+import keras
 import tensorflow as tf
+
+from doap_tf.descriptors.descriptor import Descriptor
+from doap_tf.networks import DescriptorNetwork
+from doap_tf.version import __version__
+
+_FORMAT = 1
+
+
+def network_metadata(network: DescriptorNetwork) -> dict[str, Any]:
+    """Returns what a program that uses the network needs to know, for JSON."""
+    binary = network.head == "binary"
+    return {
+        "format": _FORMAT,
+        "input_size": network.input_size,
+        "normalization": "inside: each patch minus its mean, over its standard deviation",
+        "head": network.head,
+        "output_dim": network.output_dim,
+        "output": "bits packed into bytes, first bit highest" if binary else "unit length",
+        "magnification": network.magnification,
+        "width": network.width,
+        "spatial_transformer": network.spatial_transformer,
+        "padding": network.padding,
+        "weights_sha256": Descriptor(network).weights_sha256,
+        "versions": {
+            "doap_tf": __version__,
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+        },
+    }
 
 
 def model_card(
@@ -13,14 +43,14 @@ def model_card(
     documentation: dict[str, str],
     training_record: dict[str, Any] | None,
 ) -> str:
-    """Writes the card, in Markdown.
+    """Returns the model card in Markdown.
 
     Args:
         name: Name of the model.
-        metadata: As `network_metadata` gives it.
+        metadata: The result of `network_metadata`.
         signatures: Traced signatures by name.
-        documentation: What each signature does, by name.
-        training_record: How the network was trained, as `train.json` has it.
+        documentation: Descriptions of the signatures by name.
+        training_record: How the network was trained: the contents of `train.json`.
     """
     facts = {key: value for key, value in metadata.items() if key not in ("format", "versions")}
     facts.update({f"{package} version": text for package, text in metadata["versions"].items()})
@@ -49,9 +79,9 @@ def model_card(
             ]
     lines += ["", "## Training", ""]
     if training_record is None:
-        lines.append("No record came with the model.")
+        lines.append("There is no record of the training.")
     else:
-        # The course of the training is for plots; it stays in the metadata.
+        # The history is for plots; it is in the metadata.
         facts = {key: value for key, value in training_record.items() if key != "history"}
         lines += ["```json", json.dumps(facts, indent=1), "```"]
     return "\n".join(lines) + "\n"

@@ -8,10 +8,10 @@ from doap_tf.export.graph_cutting import cut_patches
 from doap_tf.networks import DescriptorNetwork, pack_bits
 from doap_tf.preprocessing import resize_patches
 
-# Patches that run through the network at a time. Bounds a server's memory whatever a request
-# holds (with a spatial transformer, a patch takes 0.7 MB on its way) and costs no time.
+# Patches that run through the network at a time: bounds a server's memory whatever a request
+# holds (with a spatial transformer a patch takes 0.7 MB) and costs no time.
 _CHUNK = 256
-# As in doap_tf.readers.images: a server must not make gigabytes of a header.
+# As in doap_tf.readers.images: a header must not make a server allocate gigabytes.
 _SMALL_IMAGE = 2**24
 _MOST_PIXELS_A_BYTE = 1000
 _FARTHEST = 1e6  # pixels; a frame with larger numbers is not one of an image
@@ -20,8 +20,8 @@ _FARTHEST = 1e6  # pixels; a frame with larger numbers is not one of an image
 class ServedNetwork:
     """The signatures of one network.
 
-    All are batch-major, so that a server may join requests, and rows do not influence each other:
-    a patch that holds NaN spoils no row but its own.
+    All are batch-major, so that a server may join requests, and rows are independent: a patch that
+    holds NaN affects only its own row.
 
     Args:
         network: A built network.
@@ -30,7 +30,7 @@ class ServedNetwork:
     def __init__(self, network: DescriptorNetwork):
         self.network = network
         size = network.input_size
-        # Traced once and called by every signature: smaller and faster to write and to load.
+        # Traced once and called by every signature: smaller and faster to write and load.
         self._infer = tf.function(
             lambda patches: network(patches, training=False),
             input_signature=[tf.TensorSpec([None, size, size, 1], tf.float32)],
@@ -57,7 +57,7 @@ class ServedNetwork:
         """
         places, dimension = tf.shape(frames)[1], self.network.output_dim
         check = tf.debugging.assert_equal(
-            tf.shape(frames)[0], tf.size(images), "frames must have one row an image."
+            tf.shape(frames)[0], tf.size(images), "frames must have one row per image."
         )
         with tf.control_dependencies([check]):
             frames = tf.identity(frames)
@@ -111,7 +111,7 @@ class ServedNetwork:
                 tf.size(patches), tf.reduce_prod(shape[:3]), "patches must have one channel."
             ),
         ]
-        with tf.control_dependencies(checks):  # what is wrong must not be told by another node
+        with tf.control_dependencies(checks):  # no other node must fail first
             patches = tf.identity(patches)
 
         def describe(number: tf.Tensor) -> tf.Tensor:
@@ -124,7 +124,7 @@ class ServedNetwork:
 def _concatenate(
     count: tf.Tensor, rows_of: Callable[[tf.Tensor], tf.Tensor], dimension: int
 ) -> tf.Tensor:
-    """Joins rows_of(0) … rows_of(count − 1), each float32 [n, dimension], made one by one."""
+    """Concatenates rows_of(0) … rows_of(count − 1), float32 [n, dimension], computed in turn."""
     parts = tf.TensorArray(tf.float32, count, infer_shape=False, element_shape=[None, dimension])
     _, parts = tf.while_loop(
         lambda number, _: number < count,
@@ -136,7 +136,7 @@ def _concatenate(
 
 
 def _has_area(frames: tf.Tensor) -> tf.Tensor:
-    """Which frames [K, 6] map the circle to an ellipse of an image, bool [K]."""
+    """Which frames [K, 6] map the circle to an ellipse in an image, bool [K]."""
     a, b, _, c, d, _ = tf.unstack(frames, axis=-1)
     sound = tf.reduce_all(tf.abs(frames) <= _FARTHEST, axis=-1)  # false for NaN
     return sound & (a * d != b * c)
@@ -146,7 +146,9 @@ def _decode(image: tf.Tensor) -> tf.Tensor:
     """Grey values of an encoded image, float32 [H, W], weighted and rounded as OpenCV does."""
     most = tf.maximum(_SMALL_IMAGE, _MOST_PIXELS_A_BYTE * tf.strings.length(image))
     check = tf.debugging.assert_less_equal(
-        _claimed_pixels(image), tf.cast(most, tf.int64), "an image claims more than it can hold."
+        _claimed_pixels(image),
+        tf.cast(most, tf.int64),
+        "an image claims more pixels than it can hold.",
     )
     with tf.control_dependencies([check]):
         colors = tf.io.decode_image(image, channels=3, expand_animations=False)
@@ -155,7 +157,7 @@ def _decode(image: tf.Tensor) -> tf.Tensor:
 
 
 def _claimed_pixels(image: tf.Tensor) -> tf.Tensor:
-    """Width times height by the header of a JPEG or PNG file, int64; 0 for others."""
+    """Width times height in the header of a JPEG or PNG file, int64; 0 for others."""
     header = tf.strings.join([tf.strings.substr(image, 0, 24), "\0" * 24])
     sides = tf.case(
         [

@@ -1,4 +1,4 @@
-"""Converting a network for LiteRT (TensorFlow Lite), the runtime of phones."""
+"""Converting a network for LiteRT (TensorFlow Lite), the runtime for phones."""
 
 import os
 import pathlib
@@ -12,10 +12,11 @@ import tensorflow as tf
 from doap_tf import files
 from doap_tf.descriptors import tflite_metadata
 from doap_tf.errors import InputError
-from doap_tf.export.frozen_network import FrozenNetwork
-from doap_tf.export.metadata import network_metadata
+from doap_tf.export.inference_network import FrozenNetwork
+from doap_tf.export.model_card import network_metadata
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
+from doap_tf.quiet import stderr_discarded
 
 PRECISIONS = ("float32", "float16", "int8")
 _QUANTISED = re.compile(r"trunk\w*/(?!block1_)")
@@ -32,8 +33,8 @@ def export_tflite(
 ) -> list[pathlib.Path]:
     """Writes a .tflite file for every precision and batch size, once all are converted.
 
-    Files are called NAME-PRECISION.tflite, and NAME-PRECISION-batchN.tflite where N is fixed. The
-    arguments are those of `convert_to_tflite`.
+    Files are called NAME-PRECISION.tflite, or NAME-PRECISION-batchN.tflite for a fixed batch size.
+    See `convert_to_tflite` for the arguments.
     """
     models = {}
     for precision in precisions:
@@ -56,35 +57,33 @@ def convert_to_tflite(
 ) -> bytes:
     """Converts a network to a .tflite model with builtin operators only.
 
-    The model takes `patches`, float32 [N, S, S, 1] of the network's input size and of any scale,
-    and gives `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+    The model takes `patches`, float32 [N, S, S, 1] of the network's input size and any scale, and
+    returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
 
     Args:
         network: A trained network.
-        precision: `"float32"`; `"float16"`, which halves the file: weights are rounded, arithmetic
-            is not; or `"int8"`, a quarter of the size: weights and activations of the trunk have
-            8 bits. Standardisation stays in float because patches may have any scale, the
-            spatial transformer because its coordinates do not survive 8 bits, the first
-            convolution (1 % of the arithmetic) because outliers take up its input's range.
-        batch_size: A fixed N, as delegates for mobile GPUs want it; by default N is free.
-        representative_patches: What int8 takes the ranges of activations from: some hundred real
-            patches, uint8 or float [P, H, H].
+        precision: `"float32"`; `"float16"`, half the size: weights are rounded, arithmetic is not;
+            or `"int8"`, a quarter of the size: weights and activations of the trunk have 8 bits.
+            Standardisation stays in float because patches may have any scale, the spatial
+            transformer because its coordinates need more than 8 bits, the first convolution (1 %
+            of the arithmetic) because outliers take up its input's range.
+        batch_size: Fixed N, which delegates for mobile GPUs require; by default N is free.
+        representative_patches: Some hundred real patches, uint8 or float [P, H, H], from which
+            int8 takes the ranges of activations.
 
     Returns:
         The contents of a .tflite file.
     """
     if precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
-    if batch_size is not None and batch_size < 1:
-        raise InputError(f"batch_size must be above 0, not {batch_size}.")
     frozen = FrozenNetwork(network, batch_size)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the converter warns of its own deprecated parts
+    with warnings.catch_warnings(), stderr_discarded():
+        warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts
         if precision == "int8":
             if representative_patches is None or not len(representative_patches):
                 raise InputError(
-                    "int8 needs representative patches, which the ranges of activations are taken "
-                    "from: give some hundred patches like those of the training."
+                    "int8 requires representative_patches: some hundred patches like those of the "
+                    "training."
                 )
             patches = resize_patches(representative_patches[..., np.newaxis], network.input_size)
             model = _convert_to_int8(frozen, patches.numpy(), batch_size or _CALIBRATION_BATCH)
@@ -112,13 +111,13 @@ def _convert_to_int8(frozen: FrozenNetwork, patches: np.ndarray, batch_size: int
 
     def representative() -> Iterator[dict[str, np.ndarray]]:
         for start in range(0, len(patches), batch_size):
-            # The first patches fill the last batch up: a fixed batch size wants it whole.
+            # The first patches fill up the last batch: a fixed batch size must not vary.
             yield {"patches": patches[np.arange(start, start + batch_size) % len(patches)]}
 
     converter = _converter(frozen, "int8")
     converter.representative_dataset = representative
     names = tflite_metadata.tensor_names(_converter(frozen, "float32").convert())
-    # The only public way to leave operations out of quantisation.
+    # The only public interface that leaves operations out of quantisation.
     debugger = tf.lite.experimental.QuantizationDebugger(
         converter=converter,
         debug_dataset=representative,

@@ -1,10 +1,10 @@
-"""Local features: frames, detectors and cutting patches.
+"""Geometry of local features: affine frames, detectors, shape, orientation, cutting patches.
 
-The groups of patches that photographs give are in `doap_tf.patch_generation.groups`.
+What needs OpenCV is imported on first use: training and export do without.
 """
 
-from doap_tf.features.cutting import Pyramid, cut_patches
-from doap_tf.features.detectors import DETECTORS, RADIUS_PER_SIZE, Detections, detect
+from typing import TYPE_CHECKING
+
 from doap_tf.features.frames import (
     angles,
     as_frames,
@@ -19,14 +19,28 @@ from doap_tf.features.frames import (
     transform_frames,
     transform_points,
 )
-from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import ellipse_overlap, overlapping_pairs, thin
+from doap_tf.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from doap_tf.features.affine_shape import adapt_shape
+    from doap_tf.features.cutting import Pyramid, cut_patches
+    from doap_tf.features.detectors import (
+        DETECTORS,
+        RADIUS_PER_SIZE,
+        Detections,
+        Detector,
+        detect,
+    )
+    from doap_tf.features.orientation import orient
 
 __all__ = [
     "DETECTORS",
     "RADIUS_PER_SIZE",
     "Detections",
+    "Detector",
     "Pyramid",
+    "adapt_shape",
     "angles",
     "as_frames",
     "compose",
@@ -46,3 +60,17 @@ __all__ = [
     "transform_frames",
     "transform_points",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Pyramid": "doap_tf.features.cutting",
+        "cut_patches": "doap_tf.features.cutting",
+        "adapt_shape": "doap_tf.features.affine_shape",
+        "orient": "doap_tf.features.orientation",
+        **dict.fromkeys(
+            ("DETECTORS", "RADIUS_PER_SIZE", "Detections", "Detector", "detect"),
+            "doap_tf.features.detectors",
+        ),
+    },
+)

@@ -10,7 +10,7 @@ from doap_tf.features.gradients import frame_gradients
 
 _ITERATIONS = 16
 _ISOTROPIC = 0.95  # ratio of the moments' square roots at which an ellipse has converged
-_ELONGATED = 6.0  # ratio of the axes at which an ellipse is given up
+_ELONGATED = 6.0  # ratio of the axes at which the iteration gives up
 _WINDOW_SIGMA = 3.0  # in radii of the frame
 _CHUNK = 512
 
@@ -20,12 +20,12 @@ def adapt_shape(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Turns circles into the ellipses in whose coordinates the gradients have no main direction.
 
-    Centres and areas stay. The ellipses stand upright: their A is symmetric.
+    Centres and areas do not change. The ellipses stand upright: their A is symmetric.
 
     Args:
         image: uint8 [H, W].
         frames: [N, 2, 3]; only centres and radii are used.
-        limit: stop when so many converged.
+        limit: Stop once this many have converged.
 
     Returns:
         Frames [M, 2, 3] that converged, and their indices [M] among `frames`, ascending.
@@ -42,7 +42,7 @@ def adapt_shape(
 
 
 def _iterate(pyramid: Pyramid, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ellipses for all frames, and the indices of those that converged."""
+    """Returns ellipses for all frames, and the indices of those that converged."""
     ellipses = np.zeros_like(frames)
     ellipses[:, :, 2] = frames[:, :, 2]
     ellipses[:, :, :2] = np.eye(2) * radii(frames)[:, None, None]
@@ -53,7 +53,7 @@ def _iterate(pyramid: Pyramid, frames: np.ndarray) -> tuple[np.ndarray, np.ndarr
         done = values[:, 0] >= _ISOTROPIC**2 * values[:, 1]
         converged[active[done & (values[:, 1] > 0)]] = True
         active, values, vectors = active[~done], values[~done], vectors[~done]
-        # A structure of one direction only has no smaller moment to divide by.
+        # A structure with a single direction has no smaller moment to divide by.
         values = np.maximum(values, 1e-6 * values[:, 1:])
         whitening = (vectors / np.sqrt(values)[:, None]) @ vectors.transpose(0, 2, 1)
         ellipses[active] = _upright(ellipses[active], whitening)

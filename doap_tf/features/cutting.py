@@ -1,12 +1,6 @@
 """Cutting square patches out of an image at affine frames, from a Gaussian pyramid.
 
-The prefilter, stated: a patch whose longer axis steps over s image pixels from one patch pixel to
-the next is sampled from the image smoothed by a Gaussian of σ_k = 0.6·√(2^k − 1) pixels, k the
-smallest whole number with s ≤ 2^(k/2), and not smoothed at all where s ≤ 1. Taking the image's own
-blur as 0.6 pixels, the patch's blur is thus 0.6 to 0.85 of its pixels, whatever the frame's size.
-
-The longer axis decides because no direction may alias; the shorter axis of an ellipse is smoothed
-more than it needs, by the ratio of the axes. Outside of the image its border is repeated.
+`doap_tf.features.pyramid_levels` defines the prefilter. Outside the image its border is repeated.
 """
 
 from __future__ import annotations
@@ -16,68 +10,42 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import as_frames, semi_axes
+from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longest_step
 
-BLUR = 0.6  # σ of the blur taken to be in the image, and of the least blur in a patch; in pixels
-
-_GRID_BLUR = 1.5  # σ, in pixels of its grid, below which a level is not decimated
-# The border is repeated this far, in pixels of each grid: farther out than the Gaussian of the grid
-# reaches, so that the image's values are those of an image repeated without end.
-_MARGIN = 16
-_CHUNK_PIXELS = 1 << 16  # of coordinates made at once: half a MB of maps stays in the cache
+_CHUNK_PIXELS = 1 << 16  # coordinates computed at once: half a MB of maps stays in the cache
 _FARTHEST = 30_000.0  # cv2.remap counts pixels in 16 bits
 
 
 class Pyramid:
-    """Smoothed copies of one image, made when first needed, that patches are cut from.
-
-    Level k holds the image smoothed by `level_sigma(k)`, on a grid of every 2^g-th pixel, g the
-    largest for which the whole blur is at least 1.5 pixels of the grid: then neither the decimation
-    nor the bilinear interpolation does visible harm.
+    """Smoothed copies of one image, computed when first needed, that patches are cut from.
 
     Args:
-        image: uint8 or float32 [H, W]. Patches come in the same dtype.
+        image: uint8 or float32 [H, W]. Patches have the same dtype.
     """
 
     def __init__(self, image: np.ndarray):
         if image.ndim != 2 or image.dtype not in (np.uint8, np.float32) or not image.size:
             raise InputError(
-                f"image is {image.dtype} of shape {image.shape}; wanted is a grey image, uint8 or "
+                f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 or "
                 "float32 of shape [H, W]"
             )
         if max(image.shape) > _FARTHEST:
-            raise InputError(
-                f"image has shape {image.shape}; its sides may be {_FARTHEST:.0f} long"
-            )
+            raise InputError(f"image has shape {image.shape}; its sides must be ≤ {_FARTHEST:.0f}")
         self.image = np.ascontiguousarray(image)
-        self._levels = [_pad(self.image, _MARGIN)]
+        self._levels = [_pad(self.image, MARGIN)]
         self._last: np.ndarray = self._levels[0].astype(np.float32)
-
-    @staticmethod
-    def level_sigma(level: int) -> float:
-        """σ, in pixels of the image, by which `level` is smoothed."""
-        return BLUR * np.sqrt(2.0**level - 1)
-
-    @staticmethod
-    def level_of(steps: np.ndarray) -> np.ndarray:
-        """The level [N] for patches that step over `steps` [N] pixels along their longer axis."""
-        # The tolerance lets a frame made for one step per pixel, in floating point, take level 0.
-        exponents = np.ceil(2 * np.log2(np.maximum(steps, 1.0)) - 1e-6)
-        return np.maximum(exponents, 0).astype(int)
-
-    @staticmethod
-    def _grid(level: int) -> int:
-        return max(0, int(np.floor(np.log2(BLUR / _GRID_BLUR) + level / 2)))
+        # From the last level on all show the same.
+        last = 2 * int(np.ceil(np.log2(max(image.shape)))) + 6
+        self._longest_steps = [longest_step(level) for level in range(last)]
 
     def _level(self, level: int) -> np.ndarray:
         while len(self._levels) <= level:
             k = len(self._levels)
-            increment = np.sqrt(self.level_sigma(k) ** 2 - self.level_sigma(k - 1) ** 2)
-            sigma = increment / 2 ** self._grid(k - 1)
             self._last = cv2.GaussianBlur(
-                self._last, (0, 0), sigma, borderType=cv2.BORDER_REPLICATE
+                self._last, (0, 0), added_sigma(k), borderType=cv2.BORDER_REPLICATE
             )
-            if self._grid(k) > self._grid(k - 1):
-                self._last = _pad(np.ascontiguousarray(self._last[::2, ::2]), _MARGIN // 2)
+            if halvings(k) > halvings(k - 1):
+                self._last = _pad(np.ascontiguousarray(self._last[::2, ::2]), MARGIN // 2)
             integer = self.image.dtype == np.uint8
             self._levels.append(cv2.convertScaleAbs(self._last) if integer else self._last)
         return self._levels[level]
@@ -87,9 +55,9 @@ class Pyramid:
 
         Args:
             frames: [N, 2, 3].
-            size: pixels along a side of a patch. Pixel i is centred at (2i + 1)/size − 1 of the
-                half side, so that the pixels' edges, not their centres, reach the square's edges.
-            magnification: half the side over the frame's radius.
+            size: Side of a patch in pixels. Pixel i is centred at (2i + 1)/size − 1 of the half
+                side, so that the pixels' edges, not their centres, reach the edges of the square.
+            magnification: Half the side over the frame's radius.
 
         Returns:
             [N, size, size] of the image's dtype.
@@ -101,15 +69,14 @@ class Pyramid:
         frames = as_frames(frames)
         patches = np.empty((len(frames), size, size), self.image.dtype)
         centres = ((2 * np.arange(size) + 1) / size - 1) * magnification
-        levels = self.level_of(semi_axes(frames)[:, 0] * 2 * magnification / size)
-        # From there on all levels show the same.
-        levels = np.minimum(levels, 2 * int(np.ceil(np.log2(max(self.image.shape)))) + 6)
+        steps = semi_axes(frames)[:, 0] * 2 * magnification / size
+        levels = np.searchsorted(self._longest_steps, steps)
         chunk = max(1, min(_CHUNK_PIXELS // size**2, int(_FARTHEST) // size))
         for level in np.unique(levels):
             image = self._level(level)
             chosen = np.flatnonzero(levels == level)
-            maps = frames[chosen] / 2 ** self._grid(level)
-            maps[:, :, 2] += _MARGIN
+            maps = frames[chosen] / 2 ** halvings(level)
+            maps[:, :, 2] += MARGIN
             for start in range(0, len(chosen), chunk):
                 members = chosen[start : start + chunk]
                 patches[members] = _sample(image, maps[start : start + chunk], centres)
@@ -122,8 +89,8 @@ def _pad(image: np.ndarray, width: int) -> np.ndarray:
 
 def _sample(image: np.ndarray, maps: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Bilinear samples [n, S, S] of `image` at centres × centres [S] under `maps` [n, 2, 3]."""
-    # An affine map of a grid is a sum of a row and a column; a product of matrices would be as
-    # short, but the threads of a BLAS get in the way of remap's.
+    # An affine map of a grid is a sum of a row and a column; a matrix product would be as short,
+    # but the threads of a BLAS get in the way of remap's.
     right, down, origin = maps.transpose(2, 1, 0)[..., None]
     along = (right * centres).astype(np.float32)
     across = (down * centres + origin).astype(np.float32)
@@ -139,8 +106,8 @@ def _sample(image: np.ndarray, maps: np.ndarray, centres: np.ndarray) -> np.ndar
 def cut_patches(
     image: np.ndarray, frames: np.ndarray, size: int, magnification: float
 ) -> np.ndarray:
-    """Patches uint8 [N, size, size] of a grey image at `frames` [N, 2, 3], as `Pyramid.cut` does.
+    """Cuts patches uint8 [N, size, size] of a grey image at `frames` [N, 2, 3]; see `Pyramid.cut`.
 
-    Make one `Pyramid` and cut from it where an image is used more than once.
+    To cut from the same image more than once, make a `Pyramid`.
     """
     return Pyramid(image).cut(frames, size, magnification)

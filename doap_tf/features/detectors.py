@@ -1,34 +1,35 @@
-"""Detecting local features as affine frames, with one size convention for every detector.
+"""Detecting local features as affine frames: keypoints, then affine shape, then orientation.
 
-A frame's radius is the scale of the structure, so that one magnification fits all detectors:
+The radius of a frame is the scale of the structure, so that one magnification fits all detectors:
 
 - dog: σ of OpenCV's SIFT, half of `KeyPoint.size`. It is the finer scale of the pair that is
   subtracted, so a Gaussian blob of σ gives 0.89 σ.
 - harris_laplace, hessian_laplace: σ at which the normalised Laplacian is extreme. A Gaussian blob
   of σ gives σ.
 - harris_affine, hessian_affine: the same for the circle of the ellipse's area.
-- orb: a twelfth of `KeyPoint.size`, which is no scale here but the width of the patch that ORB
-  describes (31 pixels of its level); what SIFT describes is 12 σ wide.
-- fast: 31/12, as ORB's finest level. FAST knows one scale only; its `KeyPoint.size` is always 7.
+- orb: a twelfth of `KeyPoint.size`, which for ORB is not a scale but the width of the patch that it
+  describes (31 pixels of its level); SIFT describes a patch 12 σ wide.
+- fast: 31/12, as ORB's finest level. FAST has a single scale; its `KeyPoint.size` is always 7.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.features import scale_space
 from doap_tf.features.affine_shape import adapt_shape
-from doap_tf.features.frames import frames_from_keypoints, radii, similarity_frames
+from doap_tf.features.frames import (
+    as_frames,
+    frames_from_keypoints,
+    radii,
+    similarity_frames,
+)
 from doap_tf.features.orientation import orient
-
-_ORB_LIMIT = 10_000  # ORB must be told how many to look for
-
-#: Frame radius over `cv2.KeyPoint.size`, for keypoints of OpenCV's own detectors.
-RADIUS_PER_SIZE = {"dog": 1 / 2, "orb": 1 / 12, "fast": 31 / 12 / 7}
+from doap_tf.features.scale_space import LaplaceDetector, Points
 
 DETECTORS = (
     "dog",
@@ -40,9 +41,21 @@ DETECTORS = (
     "orb",
 )
 
+#: Frame radius over `cv2.KeyPoint.size`, for keypoints of OpenCV's own detectors.
+RADIUS_PER_SIZE = {"dog": 1 / 2, "orb": 1 / 12, "fast": 31 / 12 / 7}
+
+_NAMES_IN_OPENCV = {
+    "Feature2D.SIFT": "dog",
+    "Feature2D.ORB": "orb",
+    "Feature2D.FastFeatureDetector": "fast",
+    "Feature2D.AgastFeatureDetector": "fast",
+}
+_SMALLEST_SIDE = 8  # smaller images have no structure, and some of OpenCV's detectors fail on them
+_ORB_LIMIT = 10_000  # ORB must be told how many to look for
+
 
 class Detections(NamedTuple):
-    """Features found in one image, the strongest first.
+    """Features found in one image.
 
     Attributes:
         frames: float64 [N, 2, 3].
@@ -53,9 +66,22 @@ class Detections(NamedTuple):
     responses: np.ndarray
 
 
+class Detector(Protocol):
+    """Finds local features: a `cv2.Feature2D`, or a class of your own."""
+
+    def detect(
+        self, image: np.ndarray, mask: np.ndarray | None = None
+    ) -> Sequence[cv2.KeyPoint] | np.ndarray | Detections:
+        """Finds features in a grey image, uint8 [H, W], where the mask, uint8 [H, W], is not zero.
+
+        Returns:
+            `cv2.KeyPoint`s; or affine frames [N, 2, 3], the strongest first; or `Detections`.
+        """
+
+
 def detect(
     image: np.ndarray,
-    detector: str = "dog",
+    detector: str | Detector = "dog",
     max_frames: int | None = None,
     oriented: bool = True,
     mask: np.ndarray | None = None,
@@ -64,73 +90,105 @@ def detect(
 
     Args:
         image: uint8 [H, W], grey.
-        detector: one of `DETECTORS`.
-        max_frames: keep this many of the strongest. ORB shares them out among its levels.
-        oriented: turn frames to the dominant gradient. SIFT and ORB bring angles of their own
-            (SIFT more than one for some places). Otherwise frames stand upright, one a place.
-        mask: [H, W]; features centred where it is zero are left out.
+        detector: One of `DETECTORS`, or any object with a method `detect(image, mask)`; affine
+            frames that an object returns keep their shape and orientation.
+        max_frames: Keep this many of the strongest. ORB shares them out among its levels.
+        oriented: Whether keypoints without an angle are turned to the dominant gradient. SIFT and
+            ORB find angles themselves (SIFT more than one in some places). Otherwise keypoints
+            stand upright, one per place.
+        mask: [H, W]; nothing is detected where it is zero.
+
+    Returns:
+        The features, the strongest first.
     """
-    _check(image, detector, mask)
-    image = np.ascontiguousarray(image)
-    mask = None if mask is None else (mask != 0).astype(np.uint8)
-    if min(image.shape) < 8:
-        # Too small for any structure, and OpenCV's detectors raise errors of their own.
-        return Detections(np.zeros((0, 2, 3)), np.zeros(0, np.float32))
-    if detector in RADIUS_PER_SIZE:
-        frames, responses = _opencv(image, detector, max_frames, mask)
-    else:
-        frames, responses = _laplace(image, detector, mask)
-    own_angles = detector in ("dog", "orb")
-    if own_angles and not oriented:
-        frames = similarity_frames(frames[:, 0, 2], frames[:, 1, 2], radii(frames))
-        places = np.sort(np.unique(frames, axis=0, return_index=True)[1])
-        frames, responses = frames[places], responses[places]
-    strongest = np.argsort(-responses, kind="stable")
-    frames, responses = frames[strongest], responses[strongest].astype(np.float32)
-    if detector.endswith("affine"):
-        frames, converged = adapt_shape(image, frames, max_frames)
-        responses = responses[converged]
-    frames, responses = frames[:max_frames], responses[:max_frames]
-    if oriented and not own_angles:
-        frames = orient(image, frames)
-    return Detections(frames, responses)
-
-
-def _check(image: np.ndarray, detector: str, mask: np.ndarray | None) -> None:
-    if detector not in DETECTORS:
-        raise InputError(f"unknown detector {detector!r}; known are {', '.join(DETECTORS)}")
+    check_detector(detector)
     if image.ndim != 2 or image.dtype != np.uint8:
         raise InputError(
-            f"image is {image.dtype} of shape {image.shape}; wanted is a grey image, uint8 [H, W]"
+            f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 [H, W]"
         )
     if mask is not None and mask.shape != image.shape:
-        raise InputError(f"mask has shape {mask.shape}; wanted is the image's, {image.shape}")
+        raise InputError(f"mask has shape {mask.shape}; expected the image's, {image.shape}")
+    if min(image.shape) < _SMALLEST_SIDE:
+        return Detections(np.zeros((0, 2, 3)), np.zeros(0, np.float32))
+    image = np.ascontiguousarray(image)
+    mask = None if mask is None else (mask != 0).astype(np.uint8)
+
+    finder = _finder(detector, max_frames) if isinstance(detector, str) else detector
+    keypoints = _as_keypoints(finder.detect(image, mask), radius_per_size(detector), oriented)
+    keypoints = keypoints.take(np.argsort(-keypoints.responses, kind="stable"))
+    if isinstance(detector, str) and detector.endswith("affine"):
+        ellipses, converged = adapt_shape(image, keypoints.frames, max_frames)
+        keypoints = keypoints.take(converged)._replace(frames=ellipses)
+    frames, responses, has_angle = keypoints.take(slice(max_frames))
+    if oriented and not has_angle.all():
+        frames[~has_angle] = orient(image, frames[~has_angle])
+    return Detections(frames, responses.astype(np.float32))
 
 
-def _opencv(
-    image: np.ndarray, detector: str, max_frames: int | None, mask: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    feature: cv2.Feature2D
-    if detector == "dog":
+def check_detector(detector: str | Detector) -> None:
+    """Raises an InputError unless `detect` takes this detector."""
+    if not hasattr(detector, "detect") and detector not in DETECTORS:
+        raise InputError(
+            f"unknown detector {detector!r}; expected one of {', '.join(DETECTORS)}, or an object "
+            "with a method detect(image, mask)"
+        )
+
+
+def opencv_name(detector: str | Detector) -> str | None:
+    """The name in `RADIUS_PER_SIZE` of a detector that is OpenCV's own, or None."""
+    if isinstance(detector, str):
+        return detector if detector in RADIUS_PER_SIZE else None
+    name = getattr(detector, "getDefaultName", str)()
+    return _NAMES_IN_OPENCV.get(name)
+
+
+def radius_per_size(detector: str | Detector) -> float:
+    """Frame radius over `cv2.KeyPoint.size` for the keypoints of a detector: ½ unless known."""
+    return RADIUS_PER_SIZE.get(opencv_name(detector) or "", 0.5)
+
+
+def _finder(name: str, max_frames: int | None) -> cv2.Feature2D | LaplaceDetector:
+    """The first stage of a named detector."""
+    if name == "dog":
         # Without precise upscaling every keypoint lies a quarter of a pixel off.
-        feature = cv2.SIFT.create(enable_precise_upscale=True)
-    elif detector == "orb":
-        feature = cv2.ORB.create(nfeatures=_ORB_LIMIT if max_frames is None else max_frames)
-    else:
-        feature = cv2.FastFeatureDetector.create()
-    keypoints = feature.detect(image, mask)
-    responses = np.array([keypoint.response for keypoint in keypoints], np.float64)
-    return frames_from_keypoints(keypoints, RADIUS_PER_SIZE[detector]), responses
+        return cv2.SIFT.create(enable_precise_upscale=True)
+    if name == "orb":
+        return cv2.ORB.create(nfeatures=_ORB_LIMIT if max_frames is None else max_frames)
+    if name == "fast":
+        return cv2.FastFeatureDetector.create()
+    return LaplaceDetector(name.partition("_")[0])
 
 
-def _laplace(
-    image: np.ndarray, detector: str, mask: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    harris = detector.startswith("harris")
-    find = scale_space.harris_laplace if harris else scale_space.hessian_laplace
-    x, y, sigma, responses = find(image)
-    frames = similarity_frames(x, y, sigma)
-    if mask is None:
-        return frames, responses
-    kept = mask[np.rint(y).astype(int), np.rint(x).astype(int)] > 0
-    return frames[kept], responses[kept]
+class _Keypoints(NamedTuple):
+    """Frames [N, 2, 3] of the first stage, their responses [N], and which angles are known [N]."""
+
+    frames: np.ndarray
+    responses: np.ndarray
+    has_angle: np.ndarray
+
+    def take(self, rows: np.ndarray | slice) -> _Keypoints:
+        return _Keypoints(*(column[rows] for column in self))
+
+
+def _as_keypoints(
+    found: Sequence[cv2.KeyPoint] | np.ndarray | Detections | Points,
+    radius_per_size: float,
+    oriented: bool,
+) -> _Keypoints:
+    if isinstance(found, Points):
+        frames = similarity_frames(found.x, found.y, found.sigma)
+        return _Keypoints(frames, found.response, np.zeros(len(frames), bool))
+    if isinstance(found, np.ndarray):
+        found = Detections(found, np.zeros(len(found)))
+    if isinstance(found, Detections):
+        frames = as_frames(found.frames)
+        return _Keypoints(frames, np.asarray(found.responses), np.ones(len(frames), bool))
+    frames = frames_from_keypoints(found, radius_per_size)
+    responses = np.array([keypoint.response for keypoint in found], np.float64)
+    has_angle = np.array([keypoint.angle >= 0 for keypoint in found], bool)
+    keypoints = _Keypoints(frames, responses, has_angle)
+    if oriented or not has_angle.any():
+        return keypoints
+    upright = similarity_frames(frames[:, 0, 2], frames[:, 1, 2], radii(frames))
+    places = np.sort(np.unique(upright, axis=0, return_index=True)[1])
+    return keypoints._replace(frames=upright).take(places)

@@ -1,4 +1,4 @@
-"""Affine frames: 2×3 maps [A|t] from the unit circle to image pixels, and what is done with them.
+"""Affine frames: 2×3 maps [A|t] from the unit circle to image pixels.
 
 Pixel centres lie at integers, x points right and y down, so a positive angle turns x towards y
 (clockwise on the screen), as in OpenCV. N frames are a float64 array [N, 2, 3].
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def as_frames(frames: npt.ArrayLike) -> np.ndarray:
-    """Checks that `frames` are finite numbers of shape [N, 2, 3] and gives them as float64."""
+    """Returns frames as float64 [N, 2, 3]; raises an InputError if they are not finite numbers."""
     array = np.asarray(frames, dtype=np.float64)
     if array.size == 0:
         return array.reshape(0, 2, 3)
     if array.ndim != 3 or array.shape[1:] != (2, 3):
-        raise InputError(f"frames have shape {array.shape}; wanted is [N, 2, 3], rows of [A|t]")
+        raise InputError(f"frames have shape {array.shape}; expected [N, 2, 3], rows of [A|t]")
     if not np.isfinite(array).all():
         bad = int(np.flatnonzero(~np.isfinite(array).all(axis=(1, 2)))[0])
         raise InputError(f"frame {bad} is not finite: {array[bad].tolist()}; drop such frames")
@@ -49,8 +49,8 @@ def frames_from_keypoints(
     """Frames [N, 2, 3] of `cv2.KeyPoint`s, in order; a keypoint without an angle stands upright.
 
     Args:
-        keypoints: anything with `pt`, `size` and `angle` (degrees, −1 for none).
-        radius_per_size: frame radius over `KeyPoint.size`. One half is right where size is the
+        keypoints: Objects with `pt`, `size` and `angle` (degrees, −1 for none).
+        radius_per_size: Frame radius over `KeyPoint.size`. One half is right where size is the
             diameter of the detected scale (SIFT); `detectors.RADIUS_PER_SIZE` has the others.
     """
     if not len(keypoints):
@@ -123,8 +123,8 @@ def transform_points(points: np.ndarray, homography: np.ndarray) -> np.ndarray:
 def transform_frames(frames: np.ndarray, homography: np.ndarray) -> np.ndarray:
     """Frames [N, 2, 3] mapped by the local affine approximation of a homography at each centre.
 
-    NaN for centres on or beyond the horizon, taking the homography as one that keeps orientation,
-    as those between photographs do.
+    NaN for centres on or beyond the horizon. The homography is assumed to preserve orientation, as
+    those between photographs do.
     """
     centres = frames[:, :, 2]
     mapped = transform_points(centres, homography)
@@ -135,7 +135,7 @@ def transform_frames(frames: np.ndarray, homography: np.ndarray) -> np.ndarray:
 
 
 def inside(frames: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Which frames [N] have their square [−1, 1]² wholly in an image of `shape`; NaN does not."""
+    """Which frames [N] have their square [−1, 1]² entirely inside an image of `shape`; not NaN."""
     height, width = shape[:2]
     centres = frames[:, :, 2]
     reach = np.abs(frames[:, :, :2]).sum(axis=2)

@@ -1,4 +1,4 @@
-"""Gaussian-smoothed gradients of many frames' surroundings at once, in each frame's coordinates."""
+"""Gaussian-smoothed gradients around many frames at once, in the coordinates of each frame."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def frame_gradients(
     """Gradients within a Gaussian window around each frame.
 
     Args:
-        pyramid: of a float32 image.
+        pyramid: Of a float32 image.
         frames: [N, 2, 3].
-        window_sigma: σ of the window in radii of the frame; it is followed to 2.5 σ.
+        window_sigma: σ of the window in radii of the frame; it is cut off at 2.5 σ.
 
     Returns:
-        Derivatives along the frame's first and second axis, each [N, S, S] for the same S × S
-        places, and the window [S, S].
+        Derivatives along the frame's first and second axis, each [N, S, S] at the same S × S
+        points, and the window [S, S].
     """
     half = round(2.5 * window_sigma * _SAMPLES)
     margin = int(np.ceil(3 * _DERIVATIVE_SIGMA * _SAMPLES))

@@ -15,13 +15,16 @@ _CHUNK = 512
 
 
 def orient(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
-    """Frames [N, 2, 3] of the same ellipses whose first axis follows the strongest peak of a
-    histogram of gradient directions, each in the frame's own coordinates (Lowe's method, one
-    direction a frame).
+    """Turns frames to the strongest peak of a histogram of gradient directions, as SIFT does.
+
+    Directions are taken in each frame's own coordinates; a frame gets one orientation.
 
     Args:
         image: uint8 [H, W].
         frames: [N, 2, 3].
+
+    Returns:
+        Frames [N, 2, 3] of the same ellipses.
     """
     pyramid = Pyramid(image.astype(np.float32))
     angle = np.zeros(len(frames))

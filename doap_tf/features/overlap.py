@@ -17,10 +17,10 @@ _SINE, _DX = np.sin(_NODES * np.pi / 2), _WEIGHTS * np.cos(_NODES * np.pi / 2) *
 def ellipse_overlap(
     frames: np.ndarray, others: np.ndarray, normalised_radius: float | None = None
 ) -> np.ndarray:
-    """Intersection over union [N] of the ellipses i of `frames` and of `others`, both [N, 2, 3].
+    """Intersection over union [N] of each ellipse of `frames` [N, 2, 3] with that of `others`.
 
     Args:
-        normalised_radius: for the protocol of Mikolajczyk et al. (30 there): both ellipses are
+        normalised_radius: For the protocol of Mikolajczyk et al. (30 there): both ellipses are
             first scaled about their own centres by the factor that brings the first to this
             radius. Centre distances stay in pixels, so small frames are judged less severely.
             The protocol's overlap error is one minus the result.
@@ -67,12 +67,12 @@ def overlapping_pairs(
     minimum: float,
     normalised_radius: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All pairs whose overlap is at least `minimum` > 0, without comparing every ellipse in full.
+    """Finds all pairs whose overlap is at least `minimum` > 0.
 
     Args:
         frames, others: [N, 2, 3] and [M, 2, 3].
-        normalised_radius: as in `ellipse_overlap`; as there, pairs farther apart than four radii
-            of the first ellipse (before scaling) are none.
+        normalised_radius: As in `ellipse_overlap`. Pairs farther apart than four radii of the
+            first ellipse (before scaling) are then left out, as in the protocol.
 
     Returns:
         Indices into `frames`, indices into `others` and overlaps, each [P], sorted by the first
@@ -111,13 +111,13 @@ def _candidates(
 
 
 def thin(frames: np.ndarray, maximum: float, limit: int | None = None) -> np.ndarray:
-    """Thins frames out so that no two of those left overlap by more than `maximum`.
+    """Thins frames out so that no two of the remaining ones overlap by more than `maximum`.
 
-    From the first to the last, each frame that overlaps one already kept is dropped, until `limit`
+    Frames are visited in order; one that overlaps a frame already kept is dropped, until `limit`
     are kept.
 
     Returns:
-        Indices of the frames that stay, ascending.
+        Indices of the frames kept, ascending.
     """
     excessive = np.nextafter(maximum, 1.0)
     kept = np.zeros(0, np.intp)

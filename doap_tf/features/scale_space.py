@@ -1,21 +1,22 @@
-"""Harris-Laplace and Hessian-Laplace points, extreme in space and, by the Laplacian, in scale."""
+"""Harris-Laplace and Hessian-Laplace points: maxima in space, extrema of the Laplacian in scale."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import cv2
 import numpy as np
 
-# Four scales an octave, so that the scale two steps below is 1/√2 ≈ 0.7 times as large: the
+# Four scales per octave, so that the scale two steps below is 1/√2 ≈ 0.7 times as large: the
 # customary ratio of Harris' differentiation scale to its integration scale.
 _SCALES = 4
 _BELOW = 3  # scales below an octave's first: one for comparing, two more to differentiate at
 _FIRST_SIGMA = 1.2  # the finest scale that is searched, in pixels
-_IMAGE_SIGMA = 0.5  # the blur taken to be in the image
+_IMAGE_SIGMA = 0.5  # the blur assumed in the image
 _BORDER = 5  # in pixels of the octave's grid; nothing is searched there, as in OpenCV's SIFT
 _SMALLEST_SIDE = 16
+_THRESHOLDS = {"harris": 5e-7, "hessian": 1.5e-3}  # least responses, for grey values of 0 to 1
 
 
 class Points(NamedTuple):
@@ -27,26 +28,42 @@ class Points(NamedTuple):
     response: np.ndarray
 
 
-def harris_laplace(image: np.ndarray, threshold: float = 5e-7) -> Points:
-    """Corners: maxima in space of Harris' det μ − 0.04·tr²μ at an extremum over scale of the
-    normalised Laplacian, whose σ is given.
+class LaplaceDetector:
+    """Detects points that are maxima of a measure in space and extrema of the Laplacian in scale.
 
     Args:
-        image: uint8 [H, W].
-        threshold: the least response, for grey values of 0 to 1.
+        measure: `"harris"` for corners, maxima of Harris' det μ − 0.04·tr²μ; `"hessian"` for blobs,
+            maxima of the normalised determinant of the Hessian.
     """
-    return _laplace_points(image, _harris, threshold)
 
+    def __init__(self, measure: str):
+        self._measure = _harris if measure == "harris" else _hessian
+        self._threshold = _THRESHOLDS[measure]
 
-def hessian_laplace(image: np.ndarray, threshold: float = 1.5e-3) -> Points:
-    """Blobs: maxima in space of the normalised det of the Hessian at an extremum over scale of the
-    normalised Laplacian, whose σ is given.
-
-    Args:
-        image: uint8 [H, W].
-        threshold: the least response, for grey values of 0 to 1.
-    """
-    return _laplace_points(image, _hessian, threshold)
+    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> Points:
+        """Finds points in an image, uint8 [H, W], where the mask [H, W] is not zero."""
+        found = [Points(*np.zeros((4, 0)))]
+        for spacing, smoothed, sigmas in _octaves(image):
+            laplacians = [_laplacian(smoothed, sigmas, scale) for scale in (_BELOW - 1, _BELOW)]
+            for scale in range(_BELOW, _BELOW + _SCALES):
+                laplacians = [*laplacians[-2:], _laplacian(smoothed, sigmas, scale + 1)]
+                response = self._measure(smoothed, sigmas, scale)
+                x, y = _maxima(response, self._threshold)
+                below, here, above = (laplacian[y, x] for laplacian in laplacians)
+                peak = (here > below) & (here >= above)
+                x, y = x[peak], y[peak]
+                offset = _vertex(below[peak], here[peak], above[peak])
+                dx = _vertex(response[y, x - 1], response[y, x], response[y, x + 1])
+                dy = _vertex(response[y - 1, x], response[y, x], response[y + 1, x])
+                sigma = sigmas[scale] * 2 ** (offset / _SCALES)
+                found.append(
+                    Points((x + dx) * spacing, (y + dy) * spacing, sigma * spacing, response[y, x])
+                )
+        points = Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        if mask is None:
+            return points
+        kept = mask[np.rint(points.y).astype(int), np.rint(points.x).astype(int)] > 0
+        return Points(*(column[kept] for column in points))
 
 
 def _harris(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.ndarray:
@@ -68,38 +85,13 @@ def _hessian(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.n
     return (xx * yy - xy * xy) * sigmas[scale] ** 4
 
 
-def _laplace_points(
-    image: np.ndarray,
-    measure: Callable[[list[np.ndarray], np.ndarray, int], np.ndarray],
-    threshold: float,
-) -> Points:
-    found = [Points(*np.zeros((4, 0)))]
-    for spacing, smoothed, sigmas in _octaves(image):
-        laplacians = [_laplacian(smoothed, sigmas, scale) for scale in (_BELOW - 1, _BELOW)]
-        for scale in range(_BELOW, _BELOW + _SCALES):
-            laplacians = [*laplacians[-2:], _laplacian(smoothed, sigmas, scale + 1)]
-            response = measure(smoothed, sigmas, scale)
-            x, y = _maxima(response, threshold)
-            below, here, above = (laplacian[y, x] for laplacian in laplacians)
-            peak = (here > below) & (here >= above)
-            x, y = x[peak], y[peak]
-            offset = _vertex(below[peak], here[peak], above[peak])
-            dx = _vertex(response[y, x - 1], response[y, x], response[y, x + 1])
-            dy = _vertex(response[y - 1, x], response[y, x], response[y + 1, x])
-            sigma = sigmas[scale] * 2 ** (offset / _SCALES)
-            found.append(
-                Points((x + dx) * spacing, (y + dy) * spacing, sigma * spacing, response[y, x])
-            )
-    return Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
-
 def _laplacian(smoothed: list[np.ndarray], sigmas: np.ndarray, scale: int) -> np.ndarray:
-    """The size of the normalised Laplacian at one scale."""
+    """The magnitude of the normalised Laplacian at one scale."""
     return np.abs(cv2.Laplacian(smoothed[scale], cv2.CV_32F)) * sigmas[scale] ** 2
 
 
 def _octaves(image: np.ndarray) -> Iterator[tuple[int, list[np.ndarray], np.ndarray]]:
-    """Each octave's spacing of pixels, its images and their σ in pixels of its grid."""
+    """Yields each octave's pixel spacing, its images and their σ in pixels of its grid."""
     sigmas = _FIRST_SIGMA * 2.0 ** ((np.arange(_BELOW + _SCALES + 1) - _BELOW) / _SCALES)
     increments = np.sqrt(np.diff(sigmas**2))
     first = _smooth(image.astype(np.float32) / 255, np.sqrt(sigmas[0] ** 2 - _IMAGE_SIGMA**2))

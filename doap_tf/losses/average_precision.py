@@ -1,10 +1,12 @@
-"""Average Precision over soft histograms of distances, with its gradient in closed form.
+"""Differentiable Average Precision over soft histograms, with its gradient in closed form.
+
+The exact one, in NumPy, is in `doap_tf.metrics.average_precision`.
 
 The distances of a query to its list are binned with a triangular kernel on b + 1 centres. The
-cumulated kernel at centre k is clip(k + 1 − t, 0, 1), t being the distance in units of the bin
-width, so cumulated histograms need one clipped sum per bin and no [Q, N, b] tensor. It also has
+cumulative kernel at centre k is clip(k + 1 − t, 0, 1), t being the distance in units of the bin
+width, so cumulative histograms take one clipped sum per bin and no [Q, N, b] tensor. It also has
 slope −1 exactly for k = ⌊t⌋, so the gradient with respect to a distance is one entry of the
-gradient with respect to the cumulated histogram: one gather per pair.
+gradient with respect to the cumulative histogram: one gather per pair.
 """
 
 from collections.abc import Callable
@@ -41,8 +43,8 @@ def histogram_average_precision(
             square, values in [−1, 1] for the Hamming distance.
         database: Descriptors of the list [N, D].
         relations: [Q, N] of 1 (positive), 0 (ignored) and −1 (distractor); or a function that
-            gives the rows [C, N] of that matrix for int32 query numbers [C], so that the whole
-            matrix need not exist.
+            returns the rows [C, N] of that matrix for int32 query numbers [C], so that the whole
+            matrix is never in memory.
         distance: `"euclidean"` over [0, 2], its square, `"squared"`, over [0, 4], or `"hamming"`
             over [0, D].
         bins: Number b of bins; by default 25 for Euclidean distances, 6 for their squares and D
@@ -79,12 +81,12 @@ def histogram_average_precision(
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
 class AveragePrecisionLoss(ListLoss):
-    """One minus the mean Average Precision of all patches of a batch that have a match in it.
+    """One minus the mean Average Precision of the patches of a batch that have a match in it.
 
     Args:
-        distance: `"euclidean"`, or its square, `"squared"`, for unit vectors, or `"hamming"` for a
+        distance: `"euclidean"` or `"squared"` (its square) for unit vectors, `"hamming"` for a
             (relaxed) binary head.
-        bins: Number of histogram bins; by default 25, 6 of squares, or one for each bit.
+        bins: Number of histogram bins; by default 25, 6 for squared distances, or one per bit.
         form: `"tie_aware"` or `"fast"`.
         chunk_size: How many queries are processed at a time, to save memory; by default all.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
@@ -150,7 +152,7 @@ class AveragePrecisionLoss(ListLoss):
 
 
 def check_form(form: str) -> None:
-    """Raises a ValueError if `form` is none of `FORMS`."""
+    """Raises a ValueError if `form` is not in `FORMS`."""
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}.")
 
@@ -176,7 +178,7 @@ class _Problem(NamedTuple):
 
 
 class _Histograms(NamedTuple):
-    """Cumulated soft histograms of a chunk of queries, each [C, b + 1]."""
+    """Cumulative soft histograms of a chunk of queries, each [C, b + 1]."""
 
     positives: tf.Tensor
     all: tf.Tensor
@@ -208,7 +210,7 @@ def _average_precision(problem: _Problem, queries: tf.Tensor, database: tf.Tenso
 def _forward(
     problem: _Problem, queries: tf.Tensor, database: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Gives AP [Q] and the two cumulated histograms [Q, b + 1], chunk by chunk."""
+    """Returns AP [Q] and the two cumulative histograms [Q, b + 1], chunk by chunk."""
 
     def process(rows: tf.Tensor, queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         histograms = _histograms(problem, queries, database, problem.relations(rows))
@@ -234,7 +236,7 @@ def _backward(
     histograms: _Histograms,
     upstream: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Gives the gradients with respect to queries [Q, D] and database [N, D], chunk by chunk."""
+    """Returns the gradients with respect to queries [Q, D] and database [N, D], chunk by chunk."""
 
     def process(
         rows: tf.Tensor, queries: tf.Tensor, upstream: tf.Tensor, *histograms: tf.Tensor
@@ -267,7 +269,7 @@ def _backward(
 
 
 def _chunks(size: int, *tensors: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Cuts tensors along their first axis; the last chunk is filled up with zeros."""
+    """Cuts tensors along their first axis; the last chunk is padded with zeros."""
 
     def cut(tensor: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(tensor)
@@ -299,7 +301,7 @@ def _histograms(
     positives = tf.where(related == POSITIVE, coordinates, outside)
     every = tf.where(related != 0, coordinates, outside)
 
-    def cumulated(centres: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def cumulative(centres: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         sums: list[tuple[tf.Tensor, tf.Tensor]] = []
         for centre in tf.unstack(centres):
             # One after the other, or all clipped matrices would be in memory together.
@@ -318,7 +320,7 @@ def _histograms(
     bodies = -(-count // _CENTRES_AT_ONCE)
     size = -(-count // bodies)
     sums = tf.map_fn(
-        cumulated,
+        cumulative,
         tf.reshape(tf.range(bodies * size, dtype=coordinates.dtype), [bodies, size]),
         fn_output_signature=(coordinates.dtype,) * 2,
         parallel_iterations=1,
@@ -327,10 +329,10 @@ def _histograms(
     return _Histograms(*(tf.transpose(tf.reshape(total, shape)[:count]) for total in sums))
 
 
-def _steps(cumulated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits a cumulated histogram into its bins h_k and the cumulated values before, H_{k−1}."""
-    before = tf.pad(cumulated[:, :-1], [[0, 0], [1, 0]])
-    return cumulated - before, before
+def _steps(cumulative: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Splits a cumulative histogram into its bins h_k and the values before them, H_{k−1}."""
+    before = tf.pad(cumulative[:, :-1], [[0, 0], [1, 0]])
+    return cumulative - before, before
 
 
 def _positive_counts(histograms: _Histograms) -> tf.Tensor:
@@ -347,8 +349,8 @@ def _precision(histograms: _Histograms, form: str) -> tf.Tensor:
     return tf.reduce_sum(found * ratios / _positive_counts(histograms), axis=1)
 
 
-def _cumulated_slopes(histograms: _Histograms, form: str) -> _Histograms:
-    """Derivatives of AP with respect to the two cumulated histograms, [C, b + 1] each."""
+def _cumulative_slopes(histograms: _Histograms, form: str) -> _Histograms:
+    """Derivatives of AP with respect to the two cumulative histograms, [C, b + 1] each."""
     found, found_before = _steps(histograms.positives)
     if form == "tie_aware":
         _, seen_before = _steps(histograms.all)
@@ -356,7 +358,7 @@ def _cumulated_slopes(histograms: _Histograms, form: str) -> _Histograms:
         denominators = seen_before + histograms.all + 1.0
         ratios = numerators / denominators
         falls = found * ratios / denominators
-        # Each cumulated value stands in its own bin and, as "before", in the next one.
+        # Each cumulative value enters its own bin and, as "before", the next one.
         of_positives = ratios + found / denominators + _next(found / denominators - ratios)
         of_all = -(falls + _next(falls))
     else:
@@ -383,7 +385,7 @@ def _product_slopes(
     """Derivatives of the upstream loss with respect to the inner products, [C, N]."""
     coordinates = _bin_coordinates(problem, queries, database)
     left = tf.clip_by_value(tf.cast(coordinates, tf.int32), 0, problem.bins - 1)
-    slopes = _cumulated_slopes(histograms, problem.form)
+    slopes = _cumulative_slopes(histograms, problem.form)
     width = problem.distance.largest / problem.bins
     scale = -upstream[:, tf.newaxis] / width
     of_distractors = scale * slopes.all

@@ -1,4 +1,7 @@
-"""Distances between descriptors as functions of their inner product, for all list losses."""
+"""Differentiable distances of descriptors, as functions of their inner product.
+
+The exact ones, in NumPy, are in `doap_tf.metrics.distances`.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,8 +10,8 @@ import tensorflow as tf
 
 DISTANCES = ("euclidean", "squared", "hamming")
 
-# Identical patches occur in real data, and the root has an infinite slope at zero. In float32 an
-# inner product near 1 cannot tell distances below 3e-4 apart, so little is lost.
+# Identical patches occur in real data, where the slope of the root is infinite. In float32 an inner
+# product near 1 cannot resolve distances below 3e-4, so little is lost.
 _SMALLEST = 1e-3
 
 
@@ -24,7 +27,7 @@ class Distance:
 
     @property
     def largest(self) -> float:
-        """The largest distance there is: 2, its square, or the number of bits."""
+        """The largest distance: 2, its square, or the number of bits."""
         return {"euclidean": 2.0, "squared": 4.0, "hamming": float(self.dimension)}[self.name]
 
     def of(self, products: tf.Tensor) -> tf.Tensor:
@@ -50,6 +53,6 @@ class Distance:
 
 
 def check_distance(name: str) -> None:
-    """Raises a ValueError if `name` is none of `DISTANCES`."""
+    """Raises a ValueError if `name` is not in `DISTANCES`."""
     if name not in DISTANCES:
         raise ValueError(f"distance must be one of {', '.join(DISTANCES)}, not {name!r}.")

@@ -19,7 +19,7 @@ class HardestInBatchLoss(ListLoss):
 
     Args:
         margin: By how much the nearest distractor must be farther away than a positive.
-        distance: `"euclidean"`, or its square, `"squared"`, for unit vectors, or `"hamming"` for a
+        distance: `"euclidean"` or `"squared"` (its square) for unit vectors, `"hamming"` for a
             (relaxed) binary head.
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a (symmetric) matrix of relations instead of labels.

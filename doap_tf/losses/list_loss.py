@@ -1,4 +1,4 @@
-"""What all losses over lists share: labels, relations, the list over all replicas, the scale."""
+"""The base of all losses over lists: labels, relations, the global list, the scale."""
 
 import abc
 from collections.abc import Callable
@@ -53,14 +53,14 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         relations: Callable[[tf.Tensor], tf.Tensor],
         first: tf.Tensor,
     ) -> tf.Tensor:
-        """Gives the loss of each query, [Q]; of queries without positives any finite value.
+        """Returns the loss of each query, [Q]; any finite value for queries without positives.
 
         Args:
             queries: Descriptors [Q, D].
             database: Descriptors of the whole list [N, D].
-            relations: Gives the rows [C, N] of the list's matrix of relations [N, N] for row
-                numbers [C].
-            first: Row of the list at which the first query stands; the others follow it.
+            relations: Returns the rows [C, N] of the relations [N, N] of the list for row numbers
+                [C].
+            first: Row of the list that holds the first query; the others follow it.
         """
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
@@ -78,7 +78,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
 
     def _from_relations(self, matrix: tf.Tensor, descriptors: tf.Tensor) -> tf.Tensor:
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
-            raise ValueError("from_relations=True takes one replica; hand over labels instead.")
+            raise ValueError("from_relations=True works on one replica only; pass labels instead.")
         if matrix.shape.rank != 2 or not matrix.shape[1:].is_compatible_with(descriptors.shape[:1]):
             raise ValueError(f"y_true must be a matrix [M, M] of relations, not {matrix.shape}.")
         matrix = tf.cast(matrix, tf.int8)
@@ -115,8 +115,8 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
 
 
 def _scaled(values: tf.Tensor, counts: tf.Tensor, counts_in_list: tf.Tensor) -> tf.Tensor:
-    # Keras divides by the replica's rows and by the number of replicas; we want to divide by the
-    # number of queries of the whole list that have a positive.
+    # Keras divides by the rows of the replica and by the number of replicas; the loss is the mean
+    # over the queries of the whole list that have a positive.
     rows = tf.size(values) * tf.distribute.get_strategy().num_replicas_in_sync
     total = tf.maximum(tf.math.count_nonzero(counts_in_list, dtype=tf.int32), 1)
     return tf.where(counts, values, 0.0) * tf.cast(rows / total, values.dtype)
@@ -134,7 +134,7 @@ def _occurs_again(groups: tf.Tensor) -> tf.Tensor:
 def _global_list(
     descriptors: tf.Tensor, labels: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Gathers descriptors and labels over all replicas; gives this replica's first row as well."""
+    """Gathers descriptors and labels of all replicas; returns this replica's first row as well."""
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
         return descriptors, labels, tf.constant(0)

@@ -16,7 +16,7 @@ def relations(
     query_rows: tf.Tensor | None = None,
     far_apart: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Makes the matrix of relations from labels.
+    """Builds the matrix of relations from labels.
 
     Patches of the same group are positives, whatever else their labels say. Patches of other
     groups are distractors, unless they come from the same sequence: then repeated structure may
@@ -28,8 +28,8 @@ def relations(
             of which the last ones may be missing. A sequence of −1 means none.
         database_labels: Likewise for the patches of the list, [N] or [N, C]. By default the
             queries themselves.
-        query_rows: The row of the list at which each query stands, [Q]; −1 for a query that is
-            not in the list. By default 0 … Q − 1.
+        query_rows: The row of the list that holds each query, [Q]; −1 for a query outside of the
+            list. By default 0 … Q − 1.
         far_apart: Which clusters of a sequence are distractors for each other, bool [S, K, K].
 
     Returns:
@@ -73,7 +73,7 @@ def _columns(labels: tf.Tensor, name: str) -> tf.Tensor:
 def _are_far_apart(
     query_labels: tf.Tensor, database_labels: tf.Tensor, far_apart: tf.Tensor
 ) -> tf.Tensor:
-    """Looks up [Q, N] pairs in the table of the query's sequence; others' entries mean nothing."""
+    """Looks pairs [Q, N] up in the table of the query's sequence; other entries are undefined."""
     far_apart = tf.convert_to_tensor(far_apart)
     if far_apart.shape.rank != 3 or far_apart.shape[1] != far_apart.shape[2]:
         raise ValueError(f"far_apart must have the shape [S, K, K], not {far_apart.shape}.")

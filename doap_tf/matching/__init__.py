@@ -1,6 +1,7 @@
-"""Matching real images: detect, cut, describe, match, verify, draw."""
+"""Matching images: detect, describe, match, verify, draw; many images for COLMAP and hloc."""
 
-from doap_tf.drawing.matches import draw_alignment, draw_frames, draw_matches
+from doap_tf.drawing.matches import draw_frames, draw_matches
+from doap_tf.drawing.patches import draw_alignment
 from doap_tf.matching.collection import Outcome, find_images, match_collection
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
@@ -8,9 +9,8 @@ from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descrip
 from doap_tf.matching.geometry import GEOMETRIES, Verification, verify
 from doap_tf.matching.hloc_files import write_hloc
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.image_pair import match_images
 from doap_tf.matching.match_store import MatchStore
-from doap_tf.matching.matcher import Matcher, PairMatches
+from doap_tf.matching.matcher import Matcher, PairMatches, match_images
 from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
 from doap_tf.readers.images import as_colour, as_grey, read_image
 

@@ -1,4 +1,4 @@
-"""Describing and matching many images, skipping what fails and what is finished already."""
+"""Describing and matching many images, skipping what fails and what is already finished."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import glob
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,20 +19,19 @@ from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.progress import progress
 from doap_tf.readers.images import read_image
 
 _FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
 
-Progress = Callable[[Sequence[Any], str], Iterable[Any]]
-
 
 class Outcome(NamedTuple):
-    """What became of a collection.
+    """The outcome of matching a collection.
 
     Attributes:
         names: Images that have features.
         pairs: Pairs that have been matched, now or earlier.
-        failures: The reason for each image, and each pair `"name1 name2"`, that failed.
+        failures: The reason for every image, and every pair `"name1 name2"`, that failed.
     """
 
     names: list[str]
@@ -41,14 +40,17 @@ class Outcome(NamedTuple):
 
 
 def find_images(pattern: str) -> dict[str, pathlib.Path]:
-    """Paths by name, in order of name: the path below the pattern's part without wildcards.
+    """Finds image files.
 
     Args:
-        pattern: As a shell has it, `**` for folders of any depth.
+        pattern: As in a shell; `**` matches folders of any depth.
+
+    Returns:
+        Paths by name, in order of name: the path below the pattern's part without wildcards.
     """
     parts = pathlib.Path(pattern).parts
     fixed = next(
-        (place for place, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1
+        (index for index, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1
     )
     root = pathlib.Path(*parts[:fixed])
     files = (pathlib.Path(path) for path in glob.glob(pattern, recursive=True))
@@ -64,20 +66,19 @@ def match_collection(
     extractor: DescriptorExtractor,
     matcher: Matcher,
     store: MatchStore,
-    progress: Progress = lambda items, title: items,
 ) -> Outcome:
-    """Describes images and matches pairs of them, each kept in `store` as soon as it is done.
+    """Describes images and matches pairs of them; every result is stored as soon as it is there.
 
     Args:
-        images: Paths by name. They are read as they are stored, whatever their EXIF orientation.
+        images: Paths by name. Images are read without applying their EXIF orientation.
         pairs: Names of the images to match.
-        extractor, matcher: How.
+        extractor: Describes the images.
+        matcher: Matches the pairs.
         store: Keeps what is finished.
-        progress: Wraps what is worked through, such as `tqdm`.
     """
     failures: dict[str, str] = {}
     for name in progress(list(images), "describing"):
-        # Whatever is wrong with one image must not cost the others.
+        # An image that fails, for whatever reason, must not stop the others.
         try:
             sha256 = hashlib.sha256(pathlib.Path(images[name]).read_bytes()).hexdigest()
             if store.has_features(name, sha256):
@@ -107,9 +108,9 @@ def match_collection(
 
 
 def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:
-    """Descriptors as float32 rows [N, D] of unit length, for programs that know only such.
+    """Returns descriptors as float32 rows [N, D] of unit length, which other programs expect.
 
-    Bits become ±1/√bits: the nearest in angle are then the nearest in Hamming distance.
+    Bits become ±1/√bits: the order by angle is then the order by Hamming distance.
     """
     if norm == NORM_HAMMING:
         signs = np.unpackbits(descriptors, axis=1).astype(np.float32) * 2 - 1

@@ -1,4 +1,4 @@
-"""Writing features and matches as a database that COLMAP reads."""
+"""Writing features and matches as a COLMAP database."""
 
 from __future__ import annotations
 
@@ -18,64 +18,46 @@ from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
 
-# COLMAP's tables as its documentation and its releases since 3.6 have them; later ones add the
-# tables for rigs and frames themselves when they open such a file.
-_SCHEMA = """
+# COLMAP's tables as documented and as created by its releases since 3.6; later releases add the
+# tables for rigs and frames when they open such a file.
+_MATRIX = "rows INTEGER NOT NULL, cols INTEGER NOT NULL, data BLOB"
+_OF_IMAGE = f"""
+    image_id INTEGER PRIMARY KEY NOT NULL, {_MATRIX},
+    FOREIGN KEY (image_id) REFERENCES images (image_id) ON DELETE CASCADE"""
+_SCHEMA = f"""
 CREATE TABLE cameras (
     camera_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-    model INTEGER NOT NULL,
-    width INTEGER NOT NULL,
-    height INTEGER NOT NULL,
-    params BLOB,
-    prior_focal_length INTEGER NOT NULL);
+    model INTEGER NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL,
+    params BLOB, prior_focal_length INTEGER NOT NULL);
 CREATE TABLE images (
     image_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
-    name TEXT NOT NULL UNIQUE,
-    camera_id INTEGER NOT NULL,
+    name TEXT NOT NULL UNIQUE, camera_id INTEGER NOT NULL,
     prior_qw REAL, prior_qx REAL, prior_qy REAL, prior_qz REAL,
     prior_tx REAL, prior_ty REAL, prior_tz REAL,
     CONSTRAINT image_id_check CHECK (image_id >= 0 AND image_id < 2147483647),
     FOREIGN KEY (camera_id) REFERENCES cameras (camera_id));
 CREATE UNIQUE INDEX index_name ON images (name);
-CREATE TABLE keypoints (
-    image_id INTEGER PRIMARY KEY NOT NULL,
-    rows INTEGER NOT NULL,
-    cols INTEGER NOT NULL,
-    data BLOB,
-    FOREIGN KEY (image_id) REFERENCES images (image_id) ON DELETE CASCADE);
-CREATE TABLE descriptors (
-    image_id INTEGER PRIMARY KEY NOT NULL,
-    rows INTEGER NOT NULL,
-    cols INTEGER NOT NULL,
-    data BLOB,
-    FOREIGN KEY (image_id) REFERENCES images (image_id) ON DELETE CASCADE);
-CREATE TABLE matches (
-    pair_id INTEGER PRIMARY KEY NOT NULL,
-    rows INTEGER NOT NULL,
-    cols INTEGER NOT NULL,
-    data BLOB);
+CREATE TABLE keypoints ({_OF_IMAGE});
+CREATE TABLE descriptors ({_OF_IMAGE});
+CREATE TABLE matches (pair_id INTEGER PRIMARY KEY NOT NULL, {_MATRIX});
 CREATE TABLE two_view_geometries (
-    pair_id INTEGER PRIMARY KEY NOT NULL,
-    rows INTEGER NOT NULL,
-    cols INTEGER NOT NULL,
-    data BLOB,
-    config INTEGER NOT NULL,
+    pair_id INTEGER PRIMARY KEY NOT NULL, {_MATRIX}, config INTEGER NOT NULL,
     F BLOB, E BLOB, H BLOB, qvec BLOB, tvec BLOB);
 """
 
 _MAX_IMAGES = 2**31 - 1
 _SIMPLE_RADIAL, _PINHOLE = 2, 1  # COLMAP's camera models
-_FOCAL_LENGTH = 1.2  # over the longer side: COLMAP's guess where nothing is known
+_FOCAL_LENGTH = 1.2  # over the longer side: COLMAP's default without EXIF data
 _DEGENERATE = 1
 #: COLMAP's number for each geometry, and the column of its matrix.
 _CONFIGURATIONS = {"essential": (2, "E"), "fundamental": (3, "F"), "homography": (6, "H")}
-_FEWEST_INLIERS = 15  # COLMAP's own bound, below which a geometry may be chance
-# COLMAP has the corner of the first pixel at the origin, we have its centre there.
+_FEWEST_INLIERS = 15  # COLMAP's default, below which a geometry is taken for chance
+# COLMAP puts the corner of the first pixel at the origin, doap_tf its centre.
 _SHIFT = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
 
 
 def pair_id(image_id1: int, image_id2: int) -> int:
-    """COLMAP's number for a pair of images."""
+    """COLMAP's identifier of a pair of images."""
     first, second = sorted((image_id1, image_id2))
     return first * _MAX_IMAGES + second
 
@@ -90,16 +72,16 @@ def write_colmap(
 ) -> None:
     """Writes a database with cameras, images, features, matches and verified geometries.
 
-    Descriptors are rounded to bytes, unit rows as 128 + 256·v. They are for looking up, not for
-    matching again: COLMAP's own matcher takes every descriptor for SIFT's.
+    Descriptors are rounded to bytes, unit rows as 128 + 256·v. They serve retrieval, not matching:
+    COLMAP's own matcher takes every descriptor for SIFT.
 
     Args:
-        store: Has the features of `names` and the matches of `pairs`.
+        store: Holds the features of `names` and the matches of `pairs`.
         names: The images, as paths below COLMAP's image folder.
-        pairs: Names of images.
-        path: The file; an older one is replaced.
-        geometry: What the matches were verified by, if they were.
-        intrinsics: [3, 3] of the one camera that took all images, if it is known.
+        pairs: Names of matched images.
+        path: The file; an existing one is replaced.
+        geometry: The geometry that verified the matches, or None.
+        intrinsics: [3, 3] of the camera that took all images, if known.
     """
     with (
         _refusals(path),
@@ -112,7 +94,7 @@ def write_colmap(
         cameras: dict[tuple[int, int], int] = {}
         for name, image in image_ids.items():
             features = store.read_features(name)
-            # Images of unknown cameras get one each, as COLMAP does it.
+            # Without intrinsics every image has a camera of its own, as in COLMAP.
             camera = image if intrinsics is None else cameras.setdefault(features.image_size, image)
             if camera == image:
                 _add_camera(database, camera, features.image_size, intrinsics)
@@ -132,7 +114,7 @@ def write_colmap(
 
 @contextlib.contextmanager
 def _refusals(path: str | os.PathLike) -> Iterator[None]:
-    """Names the file that a disk has no room for: SQLite does not."""
+    """Adds the file's name to errors of a full disk, which SQLite leaves out."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -199,7 +181,7 @@ def _add_geometry(
             *_blob(inliers, "<u4"),
             configuration,
             *(matrices.get(name) for name in "FEH"),
-            # COLMAP finds the pose itself; this one says only that none is known.
+            # The identity: COLMAP estimates the pose itself.
             _bytes([1, 0, 0, 0]),
             _bytes([0, 0, 0]),
         ),
@@ -211,7 +193,7 @@ def _in_colmap_pixels(model: np.ndarray, geometry: str, swapped: bool) -> np.nda
     if geometry == "homography":
         return _SHIFT @ (np.linalg.inv(model) if swapped else model) @ unshift
     matrix = model.T if swapped else model
-    # An essential matrix is about rays, which know no pixels.
+    # An essential matrix relates rays and does not depend on pixels.
     return unshift.T @ matrix @ unshift if geometry == "fundamental" else matrix
 
 
@@ -220,5 +202,5 @@ def _bytes(values: npt.ArrayLike) -> bytes:
 
 
 def _blob(values: np.ndarray, dtype: str) -> tuple[int, int, bytes]:
-    """Rows, columns and row-major bytes, as COLMAP keeps matrices."""
+    """Rows, columns and row-major bytes, as COLMAP stores matrices."""
     return *values.shape, np.ascontiguousarray(values, dtype).tobytes()

@@ -1,19 +1,25 @@
-"""Detecting and describing the features of an image, in the manner of `cv2.Feature2D`."""
+"""Detecting and describing the features of an image, with the interface of `cv2.Feature2D`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import cv2
 import numpy as np
 
-from doap_tf.descriptors import load
+from doap_tf.descriptors import FrameDescriptor, load
 from doap_tf.descriptors.opencv_sift import SiftDescriptor, sift_keypoints
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError
-from doap_tf.features.detectors import DETECTORS, RADIUS_PER_SIZE, detect
+from doap_tf.features.detectors import (
+    Detector,
+    check_detector,
+    detect,
+    opencv_name,
+    radius_per_size,
+)
 from doap_tf.features.frames import (
     as_frames,
     frames_from_keypoints,
@@ -25,31 +31,24 @@ from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey
 
 
-class FrameDescriptor(Protocol):
-    """What describes frames of an image: patches cut and described, or OpenCV's own SIFT."""
-
-    norm: int
-    dimension: int
-
-    def describe_frames(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray:
-        """Rows, one a frame, of frames [N, 2, 3] in a grey image, uint8 [H, W]."""
-
-
 class DescriptorExtractor:
-    """Finds and describes local features; drops into OpenCV code where a `cv2.Feature2D` stood.
+    """Detects and describes local features; takes the place of a `cv2.Feature2D`.
 
     Args:
         descriptor: A name or path for `doap_tf.from_pretrained`, a `doap_tf.Descriptor`, or any
-            object like one; `"sift"` and `"rootsift"` are OpenCV's own, the other names of
-            `doap_tf.descriptors.HANDCRAFTED` describe the same patches as a network would.
-        detector: One of `doap_tf.features.detectors.DETECTORS`. It also says whose keypoints
-            `compute` is given, because detectors mean different things by `KeyPoint.size`.
-        max_keypoints: Detect this many of the strongest.
-        magnification: Half the side of a patch over the frame's radius, if another than the
+            `PatchDescriptor`. `"sift"` and `"rootsift"` are OpenCV's own wherever frames are
+            circles; the other names of `doap_tf.descriptors.HANDCRAFTED` describe the same patches
+            as a network would.
+        detector: One of `doap_tf.features.DETECTORS`, or an object with `detect(image, mask)`: a
+            `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
+            determines how `compute` reads `KeyPoint.size`, whose meaning differs between OpenCV's
+            detectors; for unknown ones it is twice the radius.
+        max_keypoints: Keep this many of the strongest keypoints.
+        magnification: Half the side of a patch over the frame's radius, if not the one that the
             descriptor was trained for. With several, such as `(8, 28)`, each feature is described
             at all of them, at their cost, and its descriptors are pooled: see `PooledDescriptor`.
-        oriented: Whether detected frames follow the dominant gradient or stand upright.
-        batch_size: How many patches run through the network at a time.
+        oriented: Whether detected keypoints follow the dominant gradient or stand upright.
+        batch_size: Number of patches that run through the network at a time.
 
     Example:
         >>> extractor = doap_tf.DescriptorExtractor("doap-128")
@@ -60,39 +59,41 @@ class DescriptorExtractor:
     def __init__(
         self,
         descriptor: Any,
-        detector: str = "dog",
+        detector: str | Detector = "dog",
         max_keypoints: int | None = None,
         magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
         batch_size: int = 1024,
     ):
-        if detector not in DETECTORS:
-            raise InputError(f"unknown detector {detector!r}; known are {', '.join(DETECTORS)}.")
+        check_detector(detector)
         if max_keypoints is not None and max_keypoints < 1:
             raise InputError(f"max_keypoints must be at least 1, not {max_keypoints}.")
-        self.name = str(descriptor) if _is_name(descriptor) else type(descriptor).__name__
+        self.name = _name_of(descriptor)
         self.detector = detector
         self.max_keypoints = max_keypoints
         self.oriented = oriented
         self.describer: FrameDescriptor
-        # OpenCV's own SIFT knows no ellipses: theirs is described on patches, as by a network.
-        if self.name in ("sift", "rootsift") and not detector.endswith("affine"):
+        # OpenCV's own SIFT does not describe ellipses: these are described on patches.
+        if isinstance(detector, str):
+            circles = not detector.endswith("affine")
+        else:
+            circles = isinstance(detector, cv2.Feature2D)
+        if self.name in ("sift", "rootsift") and circles:
             if magnification is not None:
-                raise InputError(f"{self.name} is OpenCV's own: its magnification is fixed.")
+                raise InputError(f"the magnification of OpenCV's own {self.name} is fixed.")
             self.describer = SiftDescriptor(root=self.name == "rootsift")
         else:
             self.describer = PooledDescriptor(load(descriptor), magnification, batch_size)
 
     def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
-        """Detects and describes; keeps the affine frames that `cv2.KeyPoint`s cannot hold.
+        """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.
 
         Args:
             image: Anything that `doap_tf.matching.as_grey` takes.
             mask: uint8 [H, W]; nothing is detected where it is zero.
         """
         image = as_grey(image)
-        frames, responses = self._detect(image, mask)
-        return self._features(image, frames, responses)
+        return self._features(image, *self._detect(image, mask))
 
     def describe(self, image: np.ndarray, frames: np.ndarray) -> Features:
         """Describes given affine frames [N, 2, 3], in order."""
@@ -100,7 +101,7 @@ class DescriptorExtractor:
         return self._features(as_grey(image), frames, np.zeros(len(frames), np.float32))
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
-        """Detects only, with `KeyPoint.size` as OpenCV's detector of that name has it."""
+        """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
         image = as_grey(image)
         return self._keypoints(image.shape, *self._detect(image, mask))
 
@@ -110,25 +111,25 @@ class DescriptorExtractor:
         """Describes given keypoints, or affine frames [N, 2, 3].
 
         Returns:
-            What was given, and one row of descriptors for each, in order: unlike OpenCV's
-            extractors this one drops none, and gives [0, D] instead of None where there are none.
+            The keypoints or frames as given, and one row of descriptors for each, in order. Unlike
+            OpenCV's extractors this one drops none and returns [0, D], not None, for no keypoints.
         """
         if isinstance(keypoints, np.ndarray):
             frames = keypoints
         else:
-            frames = frames_from_keypoints(keypoints, self._radius_per_size)
+            frames = frames_from_keypoints(keypoints, radius_per_size(self.detector))
         return keypoints, self.describe(image, frames).descriptors
 
     def detectAndCompute(
         self, image: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[list[cv2.KeyPoint], np.ndarray]:
-        """Detects and describes, see `detect` and `extract`."""
+        """Detects and describes; see `detect` and `compute`."""
         features = self.extract(image, mask)
         keypoints = self._keypoints(features.image_size[::-1], features.frames, features.responses)
         return keypoints, features.descriptors
 
     def descriptorSize(self) -> int:
-        """Columns of the descriptors: values, or bytes."""
+        """Number of columns of the descriptors: values, or bytes."""
         binary = self.describer.norm == NORM_HAMMING
         return self.describer.dimension // 8 if binary else self.describer.dimension
 
@@ -141,20 +142,16 @@ class DescriptorExtractor:
         return self.describer.norm
 
     def settings(self) -> dict[str, Any]:
-        """What the features depend on, for JSON."""
+        """Returns what the features depend on, for JSON."""
         described = getattr(self.describer, "descriptor", None)
         return {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
             "magnification": getattr(self.describer, "magnification", None),
-            "detector": self.detector,
+            "detector": _name_of(self.detector),
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
         }
-
-    @property
-    def _radius_per_size(self) -> float:
-        return RADIUS_PER_SIZE.get(self.detector, 0.5)
 
     def _detect(self, image: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         return detect(image, self.detector, self.max_keypoints, self.oriented, mask)
@@ -167,11 +164,11 @@ class DescriptorExtractor:
     def _keypoints(
         self, shape: tuple[int, ...], frames: np.ndarray, responses: np.ndarray
     ) -> list[cv2.KeyPoint]:
-        if self.detector == "dog":
+        if opencv_name(self.detector) == "dog":
             return sift_keypoints(frames, shape, responses)
-        own_size = scale_frames(frames, 0.5 / self._radius_per_size)
+        own_size = scale_frames(frames, 0.5 / radius_per_size(self.detector))
         return keypoints_from_frames(own_size, responses)
 
 
-def _is_name(descriptor: Any) -> bool:
-    return isinstance(descriptor, (str, os.PathLike))
+def _name_of(part: Any) -> str:
+    return str(part) if isinstance(part, str | os.PathLike) else type(part).__name__

@@ -11,10 +11,10 @@ METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
 
 
 class Matches(NamedTuple):
-    """Pairs of descriptors.
+    """Pairs of matching descriptors.
 
     Attributes:
-        indices: int64 [M, 2], rows of the first and of the second set; ascending in the first.
+        indices: int64 [M, 2], rows of the first and the second set, ascending in the first.
         distances: float32 [M].
     """
 
@@ -36,12 +36,12 @@ def match_descriptors(
         descriptors1: [N, D], or packed bits [N, bits / 8].
         descriptors2: [M, D], or packed bits [M, bits / 8].
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
-        method: `"nearest"`: each first descriptor's nearest second one. `"mutual"`: of these, the
-            pairs that are each other's nearest. `"ratio"`: the pairs whose distance is below
-            `ratio` times that of the second nearest; one without a rival passes.
-            `"mutual_ratio"`: both.
-        ratio: See there.
-        memory_mb: Limit for what is allocated on the way.
+        method: `"nearest"`: the nearest of the second descriptors for each of the first.
+            `"mutual"`: of these, the pairs that are each other's nearest. `"ratio"`: the pairs
+            whose distance is below `ratio` times that of the second nearest; passes if there is
+            only one. `"mutual_ratio"`: both.
+        ratio: Lowe's ratio, for the methods that use it.
+        memory_mb: Limit for temporary memory.
     """
     check_method(method, ratio)
     with_ratio = method in ("ratio", "mutual_ratio")
@@ -54,7 +54,7 @@ def match_descriptors(
     first = np.flatnonzero(kept)
     second = neighbours[first, 0]
     if method in ("mutual", "mutual_ratio") and len(first):
-        # Only those that were chosen need to choose back: about two thirds of all.
+        # Only descriptors that were chosen can choose back: about two thirds of all.
         chosen, place = np.unique(second, return_inverse=True)
         back, _ = nearest(descriptors2[chosen], descriptors1, norm, memory_mb=memory_mb)
         mutual = back[place, 0] == first
@@ -67,4 +67,4 @@ def check_method(method: str, ratio: float) -> None:
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
     if not 0 < ratio <= 1:
-        raise InputError(f"ratio must lie above 0 and not above 1, not at {ratio!r}.")
+        raise InputError(f"ratio must be above 0 and at most 1, not {ratio!r}.")

@@ -1,4 +1,4 @@
-"""Checking matches against the geometry of two views, by OpenCV's MAGSAC++."""
+"""Verifying matches by the geometry of two views, with OpenCV's MAGSAC++."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
 
-#: Each geometry with the least number of matches that determines it.
+#: Each geometry with the minimal number of matches that determines it.
 GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
 
 _CONFIDENCE = 0.9999
@@ -26,7 +26,7 @@ class Verification(NamedTuple):
         model: float64 [3, 3] from the first image to the second, or None if none was found.
         inliers: bool [M], residuals within the threshold.
         residuals: float64 [M] in pixels; infinite without a model. For a homography the distance
-            in the second image, otherwise Sampson's distance to the epipolar lines.
+            in the second image, otherwise the Sampson distance.
     """
 
     model: np.ndarray | None
@@ -43,21 +43,24 @@ def verify(
     intrinsics2: npt.ArrayLike | None = None,
     seed: int = 0,
 ) -> Verification:
-    """Estimates a model from matches of which many may be wrong; the same one for a seed.
+    """Estimates a model from matches of which many may be wrong.
 
     Args:
         points1: [M, 2] in the first image.
         points2: [M, 2], their matches in the second.
         geometry: One of `GEOMETRIES`.
         threshold: Pixels within which a match is an inlier.
-        intrinsics1: [3, 3], the first camera's matrix; `"essential"` needs it.
-        intrinsics2: [3, 3], the second camera's; the same as the first's if None.
-        seed: Of the random samples.
+        intrinsics1: Matrix [3, 3] of the first camera; `"essential"` requires it.
+        intrinsics2: Matrix [3, 3] of the second camera; by default that of the first.
+        seed: Seed of the random samples; the same seed gives the same model.
     """
     check_geometry(geometry, threshold, intrinsics1)
-    points1, points2 = _as_points(points1), _as_points(points2)
-    if len(points1) != len(points2):
-        raise InputError(f"matches need two points each, not {len(points1)} and {len(points2)}.")
+    points1, points2 = np.asarray(points1, np.float64), np.asarray(points2, np.float64)
+    if points1.shape != points2.shape or points1.shape[1:] != (2,):
+        raise InputError(
+            f"points must be two arrays [M, 2], not {list(points1.shape)} and "
+            f"{list(points2.shape)}."
+        )
     cameras = None
     if geometry == "essential" and intrinsics1 is not None:
         first = as_intrinsics(intrinsics1, "intrinsics1")
@@ -67,8 +70,8 @@ def verify(
     if len(points1) >= GEOMETRIES[geometry]:
         model = _estimate(points1, points2, geometry, cameras, _parameters(threshold, seed))
     if model is None:
-        nowhere = np.full(len(points1), np.inf)
-        return Verification(None, np.zeros(len(points1), bool), nowhere)
+        count = len(points1)
+        return Verification(None, np.zeros(count, bool), np.full(count, np.inf))
     if geometry == "homography":
         residuals = np.linalg.norm(transform_points(points1, model) - points2, axis=1)
         residuals = np.nan_to_num(residuals, nan=np.inf)
@@ -83,7 +86,7 @@ def verify(
 def sampson_distances(
     points1: np.ndarray, points2: np.ndarray, fundamental: np.ndarray
 ) -> np.ndarray:
-    """Sampson's distances [M] in pixels of points [M, 2] to a fundamental matrix [3, 3]."""
+    """Sampson distances [M] in pixels of matches [M, 2] under a fundamental matrix [3, 3]."""
     ones = np.ones((len(points1), 1))
     lines2 = np.hstack([points1, ones]) @ fundamental.T
     lines1 = np.hstack([points2, ones]) @ fundamental
@@ -107,7 +110,7 @@ def check_geometry(
 
 
 def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
-    """Gives a camera's matrix as float64 [3, 3]; raises an InputError if it is none."""
+    """Returns a camera matrix as float64 [3, 3]; raises an InputError if it is not one."""
     matrix = np.asarray(intrinsics, np.float64)
     if (
         matrix.shape != (3, 3)
@@ -116,17 +119,10 @@ def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
         or min(matrix[0, 0], matrix[1, 1]) <= 0
     ):
         raise InputError(
-            f"{name} must be a camera's matrix [[fx, s, cx], [0, fy, cy], [0, 0, 1]], "
+            f"{name} must be a camera matrix [[fx, s, cx], [0, fy, cy], [0, 0, 1]], "
             f"not {matrix.tolist()}."
         )
     return matrix
-
-
-def _as_points(points: np.ndarray) -> np.ndarray:
-    points = np.asarray(points, np.float64)
-    if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-        raise InputError(f"points must be finite numbers [M, 2], not {list(points.shape)}.")
-    return points
 
 
 def _parameters(threshold: float, seed: int) -> cv2.UsacParams:
@@ -161,7 +157,7 @@ def _estimate(
         else:
             model, _ = cv2.findFundamentalMat(points1, points2, parameters)
     except cv2.error:
-        # OpenCV raises where it cannot draw a single sample, as for many copies of one point.
+        # OpenCV raises if it cannot draw a single sample, as from many copies of one point.
         return None
     if model is None or model.shape != (3, 3) or not np.isfinite(model).all():
         return None

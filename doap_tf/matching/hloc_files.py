@@ -1,4 +1,4 @@
-"""Writing features and matches as HDF5 files that hloc reads."""
+"""Writing features and matches as hloc's HDF5 files."""
 
 import os
 import pathlib
@@ -25,16 +25,16 @@ def write_hloc(
 ) -> None:
     """Writes `features.h5`, `matches.h5` and `pairs.txt`, each whole or not at all.
 
-    A group an image holds `keypoints` [N, 2] (pixel centres at integers), `scales` and `oris`
-    [N], `descriptors` [D, N], `scores` [N] and `image_size` [2]. A group a pair holds `matches0`
-    [N], the match of each feature of the first image or −1, `matching_scores0` [N], and what hloc
-    passes over: `inliers0` [N].
+    The group of an image holds `keypoints` [N, 2] (pixel centres at integers), `scales` and `oris`
+    [N], `descriptors` [D, N], `scores` [N] and `image_size` [2]. The group of a pair holds
+    `matches0` [N], the match of each feature of the first image or −1, `matching_scores0` [N], and
+    `inliers0` [N], which hloc ignores.
 
     Args:
-        store: Has the features of `names` and the matches of `pairs`.
+        store: Holds the features of `names` and the matches of `pairs`.
         names: The images.
-        pairs: Names of images.
-        folder: Is made if there is none.
+        pairs: Names of matched images.
+        folder: Folder of the files, created if necessary.
     """
     folder = pathlib.Path(folder)
     counts = {}
@@ -50,7 +50,7 @@ def write_hloc(
             group["keypoints"].attrs["uncertainty"] = 1.0
             group["scales"] = radii(features.frames).astype(np.float32)
             group["oris"] = angles(features.frames).astype(np.float32)
-            # Half precision is what hloc writes itself; of keypoints it would lose whole pixels.
+            # Half precision, as hloc writes descriptors; keypoints would lose whole pixels.
             group["descriptors"] = unit_rows(features.descriptors, features.norm).T.astype(
                 np.float16
             )
@@ -64,8 +64,8 @@ def write_hloc(
             indices, scores, inliers, _ = store.read_pair(*pair)
             if pair_name(*pair) in file:
                 raise InputError(
-                    f"hloc cannot tell {' – '.join(pair)} from another pair, because it takes / "
-                    "for -; rename an image."
+                    f"hloc cannot tell {' – '.join(pair)} from another pair, because it replaces "
+                    "/ by -; rename an image."
                 )
             group = file.create_group(pair_name(*pair))
             count = counts[pair[0]]

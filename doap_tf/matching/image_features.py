@@ -1,4 +1,4 @@
-"""The features of one image: where they are and what they look like."""
+"""The features of one image."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from doap_tf.features.frames import keypoints_from_frames
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """What is known of one image when it is matched.
+    """Frames and descriptors of one image.
 
     Attributes:
         frames: float64 [N, 2, 3], the strongest first if they were detected.
-        responses: float32 [N], the detector's; zeros for given frames.
+        responses: float32 [N] of the detector; zeros for given frames.
         descriptors: float32 [N, D], or packed bits uint8 [N, bits / 8].
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
         image_size: Width and height.
@@ -30,10 +30,10 @@ class Features:
 
     @property
     def points(self) -> np.ndarray:
-        """The frames' centres, float64 [N, 2], pixel centres at integers."""
+        """Centres of the frames, float64 [N, 2], pixel centres at integers."""
         return self.frames[:, :, 2]
 
     @property
     def keypoints(self) -> list[cv2.KeyPoint]:
-        """The frames as OpenCV's keypoints, size = 2 · radius; ellipses become circles."""
+        """The frames as OpenCV keypoints, size = 2 · radius; ellipses become circles."""
         return keypoints_from_frames(self.frames, self.responses)

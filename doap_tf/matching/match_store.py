@@ -1,4 +1,4 @@
-"""What a long matching run has finished, kept so that a crash costs only the work in hand."""
+"""Storing finished features and matches, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ CREATE TABLE IF NOT EXISTS pairs (
 
 
 class StoredMatches(NamedTuple):
-    """The matches of a pair, without the features.
+    """The matches of a pair of images.
 
     Attributes:
         indices: int64 [M, 2].
-        scores: float32 [M], the cosine of the descriptors brought to 0…1.
+        scores: float32 [M], the cosine of the descriptors mapped to 0…1.
         inliers: bool [M].
         model: float64 [3, 3], or None.
     """
@@ -42,31 +42,25 @@ class StoredMatches(NamedTuple):
 
 
 class MatchStore:
-    """An SQLite file, because its transactions survive what an open HDF5 file does not.
+    """An SQLite file, whose transactions survive a crash; a context manager.
 
-    Features are known by the content of their image: a changed image loses its features and its
-    pairs. Use it as a context manager.
+    Features belong to the content of their image: a changed image loses its features and pairs.
 
     Args:
-        path: The file, made if there is none.
-        settings: What the work depends on; a store of other settings raises an InputError.
+        path: The file, created if necessary.
+        settings: What the results depend on; a store of other settings raises an InputError.
     """
 
     def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any]):
-        path = pathlib.Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
+        self._path = pathlib.Path(path)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = sqlite3.connect(path, timeout=60)
-            try:
-                self._connection.executescript(_SCHEMA)
-                self._check(path, settings)
-            except BaseException:
-                self._connection.close()
-                raise
+            self._connection.executescript(_SCHEMA)
+            self._check_settings(settings)
         except sqlite3.DatabaseError as error:
             raise InputError(
-                f"{path} is no file of finished matches ({error}); delete it or choose another "
+                f"{path} is not a file of finished matches ({error}); delete it or choose another "
                 "folder."
             ) from error
 
@@ -77,19 +71,12 @@ class MatchStore:
         self._connection.close()
 
     def has_features(self, name: str, sha256: str) -> bool:
-        """Whether the image of that content has been described."""
-        found = self._row("SELECT 1 FROM images WHERE name = ? AND sha256 = ?", name, sha256)
-        return found is not None
+        """Whether the image, with this content, has been described."""
+        return self._row("SELECT 1 FROM images WHERE name = ? AND sha256 = ?", name, sha256) != ()
 
     def write_features(self, name: str, sha256: str, features: Features) -> None:
-        """Keeps the features of an image; matches with an older version of it are dropped."""
-        packed = _pack(
-            frames=features.frames,
-            responses=features.responses,
-            descriptors=features.descriptors,
-            norm=features.norm,
-            image_size=features.image_size,
-        )
+        """Stores the features of an image; matches of an older version of it are deleted."""
+        packed = _pack(vars(features))
         with self._writing() as transaction:
             transaction.execute("DELETE FROM pairs WHERE ? IN (name1, name2)", (name,))
             transaction.execute(
@@ -97,63 +84,53 @@ class MatchStore:
             )
 
     def read_features(self, name: str) -> Features:
-        """Gives what `write_features` kept; a KeyError if there is nothing."""
-        row = self._row("SELECT features FROM images WHERE name = ?", name)
-        if row is None:
-            raise KeyError(name)
-        arrays = _unpack(row[0])
-        width, height = arrays["image_size"].tolist()
-        return Features(
-            arrays["frames"],
-            arrays["responses"],
-            arrays["descriptors"],
-            int(arrays["norm"]),
-            (width, height),
-        )
+        """Returns stored features; raises a KeyError if there are none."""
+        arrays = self._arrays("SELECT features FROM images WHERE name = ?", name)
+        arrays |= {"norm": int(arrays["norm"]), "image_size": tuple(arrays["image_size"].tolist())}
+        return Features(**arrays)
 
     def has_pair(self, name1: str, name2: str) -> bool:
         """Whether the pair, in this order, has been matched."""
-        row = self._row("SELECT 1 FROM pairs WHERE name1 = ? AND name2 = ?", name1, name2)
-        return row is not None
+        return self._row("SELECT 1 FROM pairs WHERE name1 = ? AND name2 = ?", name1, name2) != ()
 
     def write_pair(self, name1: str, name2: str, matches: StoredMatches) -> None:
-        """Keeps the matches of a pair."""
-        arrays = matches._asdict()
-        if matches.model is None:
-            del arrays["model"]
+        """Stores the matches of a pair."""
+        packed = _pack(matches._asdict())
         with self._writing() as transaction:
             transaction.execute(
-                "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?)", (name1, name2, _pack(**arrays))
+                "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?)", (name1, name2, packed)
             )
 
     def read_pair(self, name1: str, name2: str) -> StoredMatches:
-        """Gives what `write_pair` kept; a KeyError if there is nothing."""
-        row = self._row("SELECT matches FROM pairs WHERE name1 = ? AND name2 = ?", name1, name2)
-        if row is None:
-            raise KeyError((name1, name2))
-        arrays = _unpack(row[0])
-        return StoredMatches(
-            arrays["indices"], arrays["scores"], arrays["inliers"], arrays.get("model")
-        )
+        """Returns stored matches; raises a KeyError if there are none."""
+        query = "SELECT matches FROM pairs WHERE name1 = ? AND name2 = ?"
+        return StoredMatches(**{"model": None, **self._arrays(query, name1, name2)})
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that a full or read-only disk ends with an InputError."""
+        """A transaction in which a full or read-only disk raises an InputError."""
         try:
             with self._connection as transaction:
                 yield transaction
         except sqlite3.Error as error:
             raise InputError(
-                f"{self._path} cannot be written ({error}); what is finished is kept in it."
+                f"{self._path} cannot be written ({error}); it keeps what is finished."
             ) from error
 
-    def _row(self, query: str, *values: str) -> tuple | None:
-        return self._connection.execute(query, values).fetchone()
+    def _row(self, query: str, *values: str) -> tuple:
+        return self._connection.execute(query, values).fetchone() or ()
 
-    def _check(self, path: pathlib.Path, settings: Mapping[str, Any]) -> None:
+    def _arrays(self, query: str, *key: str) -> dict[str, Any]:
+        row = self._row(query, *key)
+        if not row:
+            raise KeyError(*key)
+        with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    def _check_settings(self, settings: Mapping[str, Any]) -> None:
         record = json.dumps(settings, sort_keys=True)
         row = self._row("SELECT record FROM settings")
-        if row is None:
+        if not row:
             with self._connection as transaction:
                 transaction.execute("INSERT INTO settings VALUES (?)", (record,))
             return
@@ -161,17 +138,12 @@ class MatchStore:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 raise InputError(
-                    f"{path} holds work done with {name} = {old.get(name)}, not {new.get(name)}; "
-                    "choose another output folder or delete it."
+                    f"{self._path} holds results for {name} = {old.get(name)}, not "
+                    f"{new.get(name)}; choose another output folder or delete it."
                 )
 
 
-def _pack(**arrays: Any) -> bytes:
+def _pack(arrays: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **{name: array for name, array in arrays.items() if array is not None})
     return buffer.getvalue()
-
-
-def _unpack(packed: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
-        return {name: arrays[name] for name in arrays.files}

@@ -1,13 +1,16 @@
-"""Matching the features of two images and verifying the matches."""
+"""Matching two images, or their features, and verifying the matches."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.features.detectors import Detector
+from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.descriptor_matching import check_method, match_descriptors
 from doap_tf.matching.geometry import Verification, as_intrinsics, check_geometry, verify
 from doap_tf.matching.image_features import Features
@@ -15,14 +18,14 @@ from doap_tf.matching.image_features import Features
 
 @dataclasses.dataclass(frozen=True)
 class PairMatches:
-    """Two images' features, which of them match, and the geometry that the matches agree on.
+    """The features of two images, their matches, and the geometry that the matches agree on.
 
     Attributes:
-        features1, features2: Of the two images.
-        indices: int64 [M, 2], rows of the first and of the second features.
+        features1, features2: Features of the two images.
+        indices: int64 [M, 2], rows of the first and the second features.
         distances: float32 [M], between the descriptors.
-        geometry: What was estimated; None if the matches were not verified.
-        model: float64 [3, 3] from the first image to the second, or None if there is none.
+        geometry: The geometry estimated; None if the matches were not verified.
+        model: float64 [3, 3] from the first image to the second, or None if none was found.
         inliers: bool [M]; all of them if the matches were not verified.
         residuals: float64 [M] in pixels; zeros if the matches were not verified.
     """
@@ -38,27 +41,27 @@ class PairMatches:
 
     @property
     def points1(self) -> np.ndarray:
-        """Where the matches lie in the first image, float64 [M, 2]."""
+        """Positions of the matches in the first image, float64 [M, 2]."""
         return self.features1.points[self.indices[:, 0]]
 
     @property
     def points2(self) -> np.ndarray:
-        """Where the matches lie in the second image, float64 [M, 2]."""
+        """Positions of the matches in the second image, float64 [M, 2]."""
         return self.features2.points[self.indices[:, 1]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Matcher:
-    """How features are matched and verified.
+    """Matches features and verifies the matches.
 
     Args:
-        method: One of `matches.METHODS`.
-        ratio: Lowe's, for the methods that use it.
-        geometry: One of `verification.GEOMETRIES`, or None to leave matches unverified.
+        method: One of `METHODS`; see `match_descriptors`.
+        ratio: Lowe's ratio, for the methods that use it.
+        geometry: One of `GEOMETRIES`, or None to leave matches unverified; see `verify`.
         threshold: Pixels within which a match is an inlier.
-        intrinsics1, intrinsics2: The cameras' matrices [3, 3], for essential matrices; the second
-            is the same as the first if None.
-        seed: Of the estimation's random samples.
+        intrinsics1, intrinsics2: Camera matrices [3, 3], for essential matrices; by default the
+            second is the same as the first.
+        seed: Seed of the random samples of the estimation.
     """
 
     method: str = "mutual"
@@ -78,7 +81,7 @@ class Matcher:
                 as_intrinsics(getattr(self, name), name)
 
     def settings(self) -> dict[str, Any]:
-        """What the matches depend on, for JSON."""
+        """Returns what the matches depend on, for JSON."""
         values = dataclasses.asdict(self)
         for name in ("intrinsics1", "intrinsics2"):
             if values[name] is not None:
@@ -86,7 +89,7 @@ class Matcher:
         return values
 
     def match(self, features1: Features, features2: Features) -> PairMatches:
-        """Matches two images; without any features on either side the result is empty."""
+        """Matches two images; without features on either side the result is empty."""
         if features1.norm != features2.norm:
             raise InputError("features of different descriptors cannot be matched.")
         indices, distances = match_descriptors(
@@ -107,3 +110,41 @@ class Matcher:
                 self.seed,
             )
         return PairMatches(features1, features2, indices, distances, self.geometry, *verification)
+
+
+def match_images(
+    image1: np.ndarray,
+    image2: np.ndarray,
+    descriptor: Any,
+    detector: str | Detector = "dog",
+    max_keypoints: int | None = None,
+    magnification: float | Sequence[float] | None = None,
+    method: str = "mutual",
+    ratio: float = 0.8,
+    geometry: str | None = "homography",
+    threshold: float = 3.0,
+    intrinsics1: np.ndarray | None = None,
+    intrinsics2: np.ndarray | None = None,
+    seed: int = 0,
+) -> PairMatches:
+    """Detects, describes, matches and verifies.
+
+    To use an image more than once, make a `DescriptorExtractor` and a `Matcher`.
+
+    Args:
+        image1, image2: Anything that `doap_tf.matching.as_grey` takes; colours in OpenCV's order.
+        descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
+            path, or a descriptor.
+        detector, max_keypoints, magnification: As for `DescriptorExtractor`.
+        method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed: As for `Matcher`.
+
+    Returns:
+        Keypoints with their descriptors, matches, inliers, residuals and the estimated model.
+
+    Example:
+        >>> pair = doap_tf.match_images(cv2.imread("a.jpg"), cv2.imread("b.jpg"), "doap-128")
+        >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
+    """
+    matcher = Matcher(method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed)
+    extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
+    return matcher.match(extractor.extract(image1), extractor.extract(image2))

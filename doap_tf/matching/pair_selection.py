@@ -1,4 +1,4 @@
-"""Which images of a collection are matched with which."""
+"""Selecting the pairs of images to match."""
 
 import itertools
 import os
@@ -11,12 +11,12 @@ Pair = tuple[str, str]
 
 
 def exhaustive_pairs(names: Sequence[str]) -> list[Pair]:
-    """Every image with every other."""
+    """Returns all pairs of images."""
     return list(itertools.combinations(names, 2))
 
 
 def sequential_pairs(names: Sequence[str], overlap: int) -> list[Pair]:
-    """Every image with the `overlap` that follow it."""
+    """Returns pairs of every image with the `overlap` images that follow it."""
     if overlap < 1:
         raise InputError(f"overlap must be at least 1, not {overlap}.")
     return [
@@ -27,18 +27,19 @@ def sequential_pairs(names: Sequence[str], overlap: int) -> list[Pair]:
 
 
 def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
-    """Reads two names a line, as hloc writes them; a pair counts once, whichever way round.
+    """Reads a text file with one pair of names per line, as hloc writes it.
 
     Args:
         path: The text file.
-        names: The images that there are.
+        names: The existing images.
+
+    Returns:
+        Pairs, each once, whatever the order of its names.
     """
     try:
         lines = pathlib.Path(path).read_text("utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"cannot read pairs {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text file of pairs: {error}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read pairs from {path}: {error}.") from error
     known = set(names)
     pairs: dict[frozenset[str], Pair] = {}
     for number, line in enumerate(lines, start=1):
@@ -46,12 +47,12 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
             continue
         words = line.split()
         if len(words) != 2 or words[0] == words[1]:
-            raise InputError(f"{path}, line {number}: {line!r}; wanted are two different names.")
+            raise InputError(f"{path}, line {number}: expected two different names, not {line!r}.")
         unknown = [name for name in words if name not in known]
         if unknown:
             raise InputError(
-                f"{path}, line {number}: {unknown[0]!r} is none of the {len(names)} images, "
-                f"which are named like {next(iter(names), 'nothing')!r}."
+                f"{path}, line {number}: {unknown[0]!r} is not one of the {len(names)} images, "
+                f"whose names are like {next(iter(names), '')!r}."
             )
         pairs.setdefault(frozenset(words), (words[0], words[1]))
     return list(pairs.values())

@@ -1,4 +1,7 @@
-"""Exact metrics of descriptors and distances between them, in NumPy."""
+"""Exact metrics of descriptors and distances between them, in NumPy.
+
+The differentiable counterparts for training are in `doap_tf.losses`.
+"""
 
 from doap_tf.metrics.average_precision import (
     average_precision,

@@ -1,4 +1,7 @@
-"""Exact average precision of ranked lists, and the precision-recall curve under which it lies."""
+"""Exact average precision of ranked lists, and precision-recall curves, in NumPy.
+
+The differentiable counterpart is `doap_tf.losses.average_precision`.
+"""
 
 import numpy as np
 
@@ -11,19 +14,19 @@ def average_precision(
     method: str = "trapezoid",
     positives: int | None = None,
 ) -> float:
-    """Average precision of a list ranked by ascending distance; ties keep their order.
+    """Returns the average precision of a list ranked by ascending distance; ties keep their order.
 
     Args:
         distances: [N].
         relevant: bool [N], which entries are positives.
         method: `trapezoid`, the area under the linearly interpolated precision-recall curve from
             (0, 1) on, as in the Python HPatches benchmark; or `mean_precision`, the mean of the
-            precision at the positives, as in its MATLAB twin and in scikit-learn.
-        positives: How many positives there are to find, where some are missing from the list and
-            count as not found; by default those in the list.
+            precision at the positives, as in its MATLAB version and in scikit-learn.
+        positives: Number of positives to find if some are missing from the list, which costs
+            recall; by default the number in the list.
 
     Returns:
-        A value in [0, 1]; 0 where there is nothing to find.
+        A value in [0, 1]; 0 without positives.
     """
     ranked, positives = _ranked(distances, relevant, positives)
     ranks = np.flatnonzero(ranked) + 1
@@ -33,12 +36,12 @@ def average_precision(
 def average_precision_of_ranks(
     ranks: np.ndarray, positives: int, method: str = "trapezoid"
 ) -> np.ndarray:
-    """Average precision of many lists at once, given where their positives stand.
+    """Returns the average precision of many lists at once, by the ranks of their positives.
 
     Args:
-        ranks: int [..., P], the places of the positives, ascending, counted from 1.
-        positives: How many positives each list should have, P or more.
-        method: As in `average_precision`.
+        ranks: int [..., P], ranks of the positives, ascending, counted from 1.
+        positives: Number of positives to find in each list, P or more.
+        method: As for `average_precision`.
 
     Returns:
         float64 [...].
@@ -50,8 +53,8 @@ def average_precision_of_ranks(
     found = np.arange(1, ranks.shape[-1] + 1)
     precision = found / ranks
     if method == "trapezoid":
-        # Recall rises only at the positives: each adds a trapezoid between the precision there
-        # and just before, which at the head of the list is that of the point (0, 1).
+        # Recall rises only at positives: each adds a trapezoid between the precision at its rank
+        # and at the rank before, which is 1 before the first.
         before = np.where(ranks > 1, (found - 1) / np.maximum(ranks - 1, 1), 1.0)
         precision = (precision + before) / 2
     return precision.sum(axis=-1) / positives
@@ -60,7 +63,7 @@ def average_precision_of_ranks(
 def precision_recall_curve(
     distances: np.ndarray, relevant: np.ndarray, positives: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and recall, float64 each: (1, 0), then a point a distinct distance."""
+    """Returns precision and recall, float64: (1, 0), then one point per distinct distance."""
     ranked, positives = _ranked(distances, relevant, positives)
     ends = distinct_ends(np.sort(distances))
     found = np.cumsum(ranked)[ends]
@@ -68,14 +71,14 @@ def precision_recall_curve(
 
 
 def distinct_ends(ascending: np.ndarray) -> np.ndarray:
-    """Where in an ascending list [N] each distinct value stands last."""
+    """Returns the last index of each distinct value of an ascending list [N]."""
     return np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True)[: len(ascending)])
 
 
 def _ranked(
     distances: np.ndarray, relevant: np.ndarray, positives: int | None
 ) -> tuple[np.ndarray, int]:
-    """The labels in ranked order, and how many positives there are to find."""
+    """Returns the labels in ranked order, and the number of positives to find."""
     distances, relevant = checked_list(distances, relevant)
     in_list = int(relevant.sum())
     if positives is None:
@@ -86,11 +89,11 @@ def _ranked(
 
 
 def checked_list(distances: np.ndarray, relevant: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gives a list [N] of distances and its labels as bool [N], or raises a ValueError."""
+    """Returns distances [N] and their labels as bool [N], or raises a ValueError."""
     distances, relevant = np.asarray(distances), np.asarray(relevant, bool)
     if distances.ndim != 1 or distances.shape != relevant.shape:
         raise ValueError(
-            "distances and labels must be two lists of one length, not of the shapes "
+            "distances and labels must be lists of equal length, not of the shapes "
             f"{list(distances.shape)} and {list(relevant.shape)}."
         )
     if np.isnan(distances).any():

@@ -1,4 +1,7 @@
-"""Exact distances and nearest neighbours between descriptors, in blocks of bounded memory."""
+"""Exact distances and nearest neighbours of descriptors, in NumPy and in bounded memory.
+
+The differentiable counterpart is `doap_tf.losses.distances`.
+"""
 
 from collections.abc import Iterator
 
@@ -7,21 +10,21 @@ import numpy as np
 from doap_tf.errors import InputError
 from doap_tf.parallel import parallel_map
 
-# OpenCV's constants, written out so that validating a training run does not need OpenCV.
+# OpenCV's values, repeated here because validation during training must not need OpenCV.
 NORM_L2 = 4
 NORM_HAMMING = 6
 
-# Blocks of this size are reused by the allocator; larger ones are not faster.
+# The allocator reuses blocks of this size; larger ones are not faster.
 _BLOCK_MB = 32
 
 
 def checked_descriptors(descriptors: np.ndarray, norm: int, name: str) -> np.ndarray:
-    """Gives `descriptors` as an array, or raises an InputError that starts with `name`.
+    """Returns `descriptors` as an array, or raises an InputError that starts with `name`.
 
     Args:
-        descriptors: [N, D] numbers for NORM_L2, packed bits [N, bits / 8] for NORM_HAMMING.
+        descriptors: [N, D] for NORM_L2, packed bits [N, bits / 8] for NORM_HAMMING.
         norm: NORM_L2 or NORM_HAMMING.
-        name: What the error calls the array.
+        name: Name of the array in errors.
     """
     descriptors = np.asarray(descriptors)
     if norm not in _SIDES:
@@ -41,7 +44,7 @@ def checked_descriptors(descriptors: np.ndarray, norm: int, name: str) -> np.nda
 
 
 def distance_matrix(queries: np.ndarray, database: np.ndarray, norm: int) -> np.ndarray:
-    """Distances of all queries to all descriptors of a database.
+    """Returns the distances of all queries to all descriptors of a database.
 
     Args:
         queries: [Q, D], or packed bits [Q, bits / 8].
@@ -50,7 +53,7 @@ def distance_matrix(queries: np.ndarray, database: np.ndarray, norm: int) -> np.
 
     Returns:
         [Q, N], float32 for L2 and uint16 for Hamming. Equal pairs of rows have equal distances,
-        however queries and database were cut into blocks.
+        independent of how queries and database are split into blocks.
     """
     queries, database = _checked_sides(queries, database, norm)
     side = _SIDES[norm](database)
@@ -60,13 +63,13 @@ def distance_matrix(queries: np.ndarray, database: np.ndarray, norm: int) -> np.
 def paired_distances(
     first: np.ndarray, second: np.ndarray, norm: int, memory_mb: float = 512
 ) -> np.ndarray:
-    """Distance of each row of `first` to the same row of `second`.
+    """Returns the distance of each row of `first` to the same row of `second`.
 
     Args:
         first: [N, D], or packed bits [N, bits / 8].
         second: The same shape.
         norm: NORM_L2 or NORM_HAMMING.
-        memory_mb: Limit for what is allocated on the way.
+        memory_mb: Limit for temporary arrays.
 
     Returns:
         [N], float32 for L2 and uint16 for Hamming.
@@ -88,18 +91,18 @@ def paired_distances(
 def nearest(
     queries: np.ndarray, database: np.ndarray, norm: int, k: int = 1, memory_mb: float = 512
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Finds the `k` nearest neighbours of every query; ties go to the lowest index.
+    """Returns the `k` nearest neighbours of every query; ties go to the lowest index.
 
     Args:
         queries: [Q, D], or packed bits [Q, bits / 8].
         database: [N, D], or packed bits [N, bits / 8].
         norm: NORM_L2 or NORM_HAMMING.
-        k: How many neighbours; a small number.
-        memory_mb: Limit for what is allocated on the way.
+        k: Number of neighbours; small.
+        memory_mb: Limit for temporary arrays.
 
     Returns:
-        Indices int64 [Q, k] and distances float32 [Q, k], nearest first. Where the database has
-        fewer than k rows, the index is −1 and the distance infinite.
+        Indices int64 [Q, k] and distances float32 [Q, k], nearest first. Beyond the size of the
+        database, indices are −1 and distances infinite.
     """
     queries, database = _checked_sides(queries, database, norm)
     if k < 1:
@@ -111,7 +114,7 @@ def nearest(
         block_mb = min(memory_mb / 2, _BLOCK_MB)
         for rows in blocks(len(queries), side.bytes_each * side.size, block_mb):
             closest, values = _smallest(side.compare(queries[rows]), k)
-            # Earlier blocks stand first and the sort is stable: ties stay with the lowest index.
+            # Earlier blocks come first and the sort is stable: ties keep the lowest index.
             all_indices = np.hstack([indices[rows], closest + columns.start])
             all_values = np.hstack([found[rows], values])
             order = np.argsort(all_values, axis=1, kind="stable")[:, :k]
@@ -121,7 +124,7 @@ def nearest(
 
 
 def blocks(count: int, bytes_each: int, memory_mb: float) -> Iterator[slice]:
-    """Cuts `count` things of `bytes_each` into slices of at most `memory_mb`, or of one thing."""
+    """Splits `count` items of `bytes_each` into slices of at most `memory_mb`, or of one item."""
     step = max(1, int(memory_mb * 2**20 / bytes_each))
     for start in range(0, count, step):
         yield slice(start, min(start + step, count))
@@ -141,7 +144,7 @@ def _checked_sides(
 
 
 def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and values [Q, min(k, N)] of the smallest of each row; overwrites `values`."""
+    """Returns columns and values [Q, min(k, N)] of the smallest per row; overwrites `values`."""
     rows = np.arange(len(values))
     largest = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
     columns, smallest = [], []
@@ -155,11 +158,11 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 class _EuclideanSide:
     """A database prepared for squared L2 distances by one matrix product.
 
-    The product runs in float64 and is rounded once to float32, because the sum |q|² − 2qd + |d|²
-    cancels: in float32 the order of near neighbours, and of equal ones, would be left to chance.
+    The product is computed in float64 and rounded once to float32, because |q|² − 2qd + |d|²
+    cancels: in float32 the order of near neighbours, and of equal ones, would be random.
     """
 
-    bytes_each = 16  # that comparing takes for a distance: float64, float32 and a mask
+    bytes_each = 16  # per distance while comparing: float64, float32 and a mask
 
     def __init__(self, database: np.ndarray):
         self.size, dimension = database.shape
@@ -168,7 +171,7 @@ class _EuclideanSide:
         self._columns[dimension + 1] = np.square(self._columns[:dimension]).sum(axis=0)
 
     def compare(self, queries: np.ndarray) -> np.ndarray:
-        """Squared distances float32 [Q, N] of queries [Q, D]."""
+        """Returns squared distances float32 [Q, N] of queries [Q, D]."""
         dimension = queries.shape[1]
         rows = np.ones((len(queries), dimension + 2))
         rows[:, :dimension] = queries
@@ -176,7 +179,7 @@ class _EuclideanSide:
         rows[:, :dimension] *= -2
         squares = rows @ self._columns
         largest = rows[:, dimension].max(initial=0) + self._columns[-1].max(initial=0)
-        # What lies below the rounding error of the sum is the distance of identical rows.
+        # Below the rounding error of the sum, rows count as identical.
         squares[squares < 4 * dimension * np.finfo(np.float64).eps * largest] = 0
         return squares.astype(np.float32)
 
@@ -189,8 +192,8 @@ class _HammingSide:
     """A database of packed bits prepared for Hamming distances by XOR and popcount on words."""
 
     bytes_each = 2
-    # A tile of words stays in the cache while it is combined and counted; a thread takes several
-    # rows of tiles at a time and reuses its buffers.
+    # A tile of words stays in the processor's cache while it is combined and counted; a thread
+    # works on several rows of tiles and reuses its buffers.
     _TILE_ROWS, _TILE_COLUMNS, _THREAD_ROWS = 32, 4096, 128
 
     def __init__(self, database: np.ndarray):
@@ -199,13 +202,13 @@ class _HammingSide:
 
     @staticmethod
     def _as_words(packed: np.ndarray) -> np.ndarray:
-        """uint64 [N, ceil(bytes / 8)] of uint8 [N, bytes]; padding bits are zero on both sides."""
+        """Returns uint64 [N, ceil(bytes / 8)] of uint8 [N, bytes]; padding bits are zero."""
         padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
         padded[:, : packed.shape[1]] = packed
         return padded.view(np.uint64)
 
     def compare(self, queries: np.ndarray) -> np.ndarray:
-        """Distances uint16 [Q, N] of packed queries [Q, bits / 8]."""
+        """Returns distances uint16 [Q, N] of packed queries [Q, bits / 8]."""
         words = self._as_words(queries)
         result = np.zeros((len(queries), self.size), np.uint16)
 

@@ -1,4 +1,4 @@
-"""Matching of two equally long sets of descriptors by nearest neighbours."""
+"""Nearest-neighbour matching of two sets of descriptors with known correspondence."""
 
 import numpy as np
 
@@ -14,14 +14,14 @@ def matching_average_precision(
     method: str = "trapezoid",
     memory_mb: float = 512,
 ) -> float:
-    """Average precision of nearest-neighbour matches, a wrong neighbour costing recall.
+    """Returns the average precision of nearest-neighbour matches; wrong ones cost recall.
 
     Args:
         reference: [N, D], or packed bits [N, bits / 8].
         target: The same shape; row i is the match of reference row i.
         norm: NORM_L2 or NORM_HAMMING.
-        method: As in `average_precision`.
-        memory_mb: Limit for what is allocated on the way.
+        method: As for `average_precision`.
+        memory_mb: Limit for temporary arrays.
     """
     distances, right, _ = match(reference, target, norm, memory_mb)
     return average_precision(distances, right, method, positives=len(right))
@@ -30,7 +30,7 @@ def matching_average_precision(
 def match(
     reference: np.ndarray, target: np.ndarray, norm: int, memory_mb: float = 512
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Finds each reference row's nearest target row.
+    """Finds the nearest target row of each reference row.
 
     Returns:
         Distances float32 [N], whether the neighbour is the row of the same index bool [N], and

@@ -1,4 +1,4 @@
-"""Retrieval of the other members of a patch's group from a collection."""
+"""Retrieval of the other patches of a group from a collection."""
 
 import numpy as np
 
@@ -15,23 +15,23 @@ def retrieval_average_precisions(
     method: str = "trapezoid",
     memory_mb: float = 512,
 ) -> np.ndarray:
-    """Average precision of every patch that has a match, as a query to all other patches.
+    """Returns the average precision of every patch with a match, as a query to all others.
 
     Args:
         descriptors: [N, D], or packed bits [N, bits / 8].
         groups: int [N]; patches of one group match.
         norm: NORM_L2 or NORM_HAMMING.
-        method: As in `average_precision`.
-        memory_mb: Limit for what is allocated on the way.
+        method: As for `average_precision`.
+        memory_mb: Limit for temporary arrays.
 
     Returns:
-        float64 [Q], one value a query, in the order of the patches. Patches that are alone in
-        their group are distractors only.
+        float64 [Q], one value per query, in the order of the patches. Patches that are alone in
+        their group are only distractors.
     """
     groups = np.asarray(groups)
     if groups.shape != (len(descriptors),):
         raise InputError(
-            f"groups must have the shape [{len(descriptors)}], one number a descriptor, "
+            f"groups must have the shape [{len(descriptors)}], one number per descriptor, "
             f"not {list(groups.shape)}."
         )
     _, membership, sizes = np.unique(groups, return_inverse=True, return_counts=True)

@@ -1,4 +1,4 @@
-"""How well a distance tells matching pairs from others: FPR95, ROC curve and its area."""
+"""Verification of pairs by their distance: FPR95, the ROC curve and its area."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from doap_tf.metrics.average_precision import checked_list, distinct_ends
 
 
 def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: float = 0.95) -> float:
-    """Share of the non-matches accepted where `recall` of the matches are: FPR95 by default.
+    """Returns the false positive rate at a recall: FPR95 by default.
 
-    Pairs are accepted by ascending distance (ties in the order given) up to the first pair at
-    which the accepted matches reach `recall` of all.
+    Pairs are accepted by ascending distance, ties in the given order, until the accepted matches
+    reach `recall` of all matches.
 
     Args:
         distances: [N].
@@ -21,13 +21,13 @@ def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: floa
         raise ValueError(f"recall must lie in (0, 1], not {recall}.")
     ranked = matches[np.argsort(distances, kind="stable")]
     accepted = np.cumsum(ranked)
-    # The product may exceed a whole number by a rounding error, which must not cost one match.
+    # A rounding error in the product must not cost a match.
     last = int(np.argmax(accepted >= recall * accepted[-1] - 1e-9))
     return float((last + 1 - accepted[last]) / (len(ranked) - accepted[-1]))
 
 
 def roc_auc(distances: np.ndarray, matches: np.ndarray) -> float:
-    """Area under the ROC curve: the chance that a match is nearer than a non-match, ties half.
+    """Returns the area under the ROC curve; ties count half.
 
     Args:
         distances: [N].
@@ -41,7 +41,7 @@ def roc_auc(distances: np.ndarray, matches: np.ndarray) -> float:
 
 
 def roc_curve(distances: np.ndarray, matches: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """False and true positive rates, float64 each: (0, 0), then a point a distinct distance."""
+    """Returns false and true positive rates, float64: (0, 0), then one per distinct distance."""
     distances, matches = _checked_pairs(distances, matches)
     order = np.argsort(distances, kind="stable")
     distances, matches = distances[order], matches[order]

@@ -1,4 +1,4 @@
-"""The building block of all our networks: convolution, batch normalisation, activation."""
+"""The building block of all networks: convolution, batch normalisation, activation."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         strides: Step of the kernel.
         padding: `"same"` or `"valid"`.
         activation: Name of a Keras activation, or None.
-        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+        synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
         inputs: [B, H, W, C].
-        training: Whether the batch's own statistics are used.
+        training: Whether statistics of the batch are used.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class ConvolutionBlock(tf.keras.layers.Layer):
             dtype=self.dtype_policy,
             name="convolution",
         )
-        # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations;
-        # ours are short and have no learned scale that could make up for a large epsilon.
+        # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations; here
+        # runs are short and there is no learned scale to make up for a large epsilon.
         self.normalization = _BatchNormalization(
             momentum=0.9,
             epsilon=1e-5,
@@ -88,10 +88,9 @@ class ConvolutionBlock(tf.keras.layers.Layer):
 
 
 class _BatchNormalization(tf.keras.layers.BatchNormalization):
-    """Takes the batch's statistics in one pass over the activations, where Keras takes two.
+    """Computes batch statistics in one pass over the activations; Keras needs two.
 
-    Keras does so itself where they are synchronized. A step of training on a GPU is about 2 %
-    shorter for it.
+    Keras does the same for synchronized statistics. A training step on a GPU is about 2 % shorter.
     """
 
     def _moments(self, inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:

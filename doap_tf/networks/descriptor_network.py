@@ -1,4 +1,4 @@
-"""The whole descriptor network: standardise, align, describe, and a real or binary head."""
+"""The descriptor network: standardisation, spatial transformer, trunk, real or binary head."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ _TRANSFORMER_INPUT_SIZE = 42
 
 
 def standardize(patches: tf.Tensor) -> tf.Tensor:
-    """Takes each patch [B, H, W, 1] to zero mean and unit standard deviation, in float32.
+    """Scales each patch [B, H, W, 1] to zero mean and unit standard deviation, in float32.
 
-    A constant patch gives zeros (up to rounding), never NaN.
+    A constant patch becomes zeros (up to rounding), never NaN.
     """
     patches = tf.cast(patches, tf.float32)
     centered = patches - tf.reduce_mean(patches, axis=(1, 2, 3), keepdims=True)
@@ -35,15 +35,15 @@ class DescriptorNetwork(tf.keras.Model):
 
     Args:
         output_dim: Number of values (real) or bits (binary; a multiple of 8).
-        head: `"real"` gives rows of unit length; `"binary"` gives tanh in training and −1 or 1 at
-            test.
+        head: `"real"` returns rows of unit length; `"binary"` returns tanh in training and −1 or 1
+            at test time.
         width: Multiplier of the trunk's filters.
-        dropout: Share of activations dropped before the last convolution.
-        spatial_transformer: Whether patches are 42×42 and aligned first; otherwise 32×32.
-        padding: What the transformer sees outside of a patch.
-        magnification: Half the side of a patch over the radius of its keypoint, which the weights
-            were trained for; kept with the model because using another one costs accuracy.
-        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+        dropout: Dropout rate before the last convolution.
+        spatial_transformer: Whether patches are 42×42 and aligned first; otherwise they are 32×32.
+        padding: What the transformer reads outside a patch, see `affine_sample`.
+        magnification: Half the side of a patch over the radius of its keypoint that the weights
+            were trained for; stored with the model because another one costs accuracy.
+        synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
         patches: uint8 or float patches of any scale, [B, S, S, 1] with S = `input_size`.
@@ -82,7 +82,7 @@ class DescriptorNetwork(tf.keras.Model):
         check_padding(padding)
         if not magnification > 0:
             raise ValueError(f"magnification must be above 0, not {magnification!r}.")
-        # Without this a mixed policy would round the patches before they are standardised.
+        # With autocast a mixed policy would round the patches before they are standardised.
         super().__init__(**{**kwargs, "autocast": False})
         self.output_dim = output_dim
         self.head = head
@@ -131,15 +131,15 @@ class DescriptorNetwork(tf.keras.Model):
         return tf.where(vectors >= 0, 1.0, -1.0)
 
     def describe_packed(self, patches: tf.Tensor) -> tf.Tensor:
-        """Gives the bits of a binary network as bytes, uint8 [B, output_dim / 8]."""
+        """Returns the bits of a binary network as bytes, uint8 [B, output_dim / 8]."""
         if self.head != "binary":
-            raise ValueError("Only a network with head='binary' has bits to pack.")
+            raise ValueError("only a network with head='binary' has bits to pack.")
         return pack_bits(self(patches, training=False))
 
     def align(self, patches: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Gives the aligned patches [B, 32, 32, 1] and the affine maps [B, 2, 3], for pictures."""
+        """Returns the aligned patches [B, 32, 32, 1] and the affine maps [B, 2, 3]."""
         if self.transformer is None:
-            raise ValueError("Only a network with spatial_transformer=True aligns patches.")
+            raise ValueError("only a network with spatial_transformer=True aligns patches.")
         return self.transformer(standardize(patches), return_transform=True)
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:

@@ -1,6 +1,5 @@
 """L2Net: the convolutional trunk that turns a 32×32 patch into a vector."""
 
-import itertools
 from typing import Any
 
 import tensorflow as tf
@@ -9,13 +8,6 @@ from doap_tf.networks.convolution import ConvolutionBlock
 
 _LAST_KERNEL = 8
 _BLOCKS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))  # (filters, stride)
-
-
-def kernel_values(output_dim: int, width: float) -> int:
-    """How many values the kernels of an `L2Net` have, found without making it."""
-    filters = [1, *(_width_of(filters, width) for filters, _ in _BLOCKS)]
-    last = _LAST_KERNEL**2 * filters[-1] * output_dim
-    return last + sum(9 * before * after for before, after in itertools.pairwise(filters))
 
 
 def _width_of(filters: int, width: float) -> int:
@@ -30,8 +22,8 @@ class L2Net(tf.keras.Model):
         output_dim: Length of the output vector.
         width: Multiplier of the number of filters of all but the last convolution; 1.0 is the
             paper's network with 1,334,560 kernel weights at 128 outputs.
-        dropout: Share of the activations dropped before the last convolution, in training.
-        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+        dropout: Dropout rate before the last convolution.
+        synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
         patches: Standardised patches, [B, 32, 32, 1].

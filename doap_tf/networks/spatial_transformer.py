@@ -1,4 +1,4 @@
-"""The spatial transformer: predicts an affine map for each patch and resamples the patch by it."""
+"""The spatial transformer: predicts an affine map for each patch and resamples the patch."""
 
 from typing import Any
 
@@ -16,15 +16,15 @@ def affine_sample(
 ) -> tf.Tensor:
     """Resamples square images bilinearly by affine maps.
 
-    Written as products with tent weights, so that it needs no gather: it differentiates by itself
-    (what it computes, border included), compiles under XLA and converts to mobile GPUs.
+    Computed as products with tent weights instead of gathers: differentiable without a custom
+    gradient, border included; compiles under XLA and converts for mobile GPUs.
 
     Args:
         images: [B, N, N, 1].
         transforms: [B, 2, 3], from output to input coordinates; both run over [−1, 1] between the
             outer edges of the border pixels, x right and y down.
         output_size: Side S of the output.
-        padding: What lies outside of the image: `"replicate"` repeats the border pixels,
+        padding: What is read outside the image: `"replicate"` repeats the border pixels,
             `"symmetric"` mirrors the image with the border pixels repeated, `"zeros"`.
 
     Returns:
@@ -54,31 +54,31 @@ def affine_sample(
 
 
 def check_padding(padding: str) -> None:
-    """Raises a ValueError if `padding` is none of `PADDINGS`."""
+    """Raises a ValueError unless `padding` is one of `PADDINGS`."""
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r}.")
 
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
 class SpatialTransformer(tf.keras.layers.Layer):
-    """Aligns patches with an affine map of six degrees of freedom, the identity at the start.
+    """Aligns patches with an affine map of six degrees of freedom, initially the identity.
 
-    Three convolutions and a prediction layer read the map off the patch. Maps and sampling are
-    computed in float32 whatever the policy is.
+    Three convolutions and a dense layer predict the map. Maps and sampling are computed in float32
+    whatever the policy is.
 
     Args:
         output_size: Side of the aligned patches.
-        padding: What lies outside of a patch, see `affine_sample`.
-        synchronized: Whether batch statistics are taken over all replicas of a strategy.
+        padding: What is read outside a patch, see `affine_sample`.
+        synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
         patches: [B, N, N, 1].
-        training: Whether the batch's own statistics are used.
-        return_transform: Whether the maps are returned as well.
+        training: Whether statistics of the batch are used.
+        return_transform: Whether to return the maps as well.
 
     Returns:
-        Aligned patches [B, output_size, output_size, 1]; with `return_transform` a pair of these
-        and the maps [B, 2, 3] from output to input coordinates.
+        Aligned patches [B, output_size, output_size, 1]; with `return_transform` also the maps
+        [B, 2, 3] from output to input coordinates.
 
     Reference:
         Jaderberg et al.: Spatial Transformer Networks. NIPS 2015.

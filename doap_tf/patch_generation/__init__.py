@@ -1,4 +1,4 @@
-"""Groups of training patches out of photographs, webcams and image sequences."""
+"""Training patches cut from photographs, webcam images and image sequences."""
 
 from doap_tf.patch_generation.groups import Groups, GroupSettings, cut_groups, generate_groups
 from doap_tf.patch_generation.scenes import (

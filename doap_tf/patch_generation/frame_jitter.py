@@ -1,4 +1,4 @@
-"""Random affine errors of frames, as a detector makes them, at the three levels of HPatches."""
+"""Random affine errors of frames, like those of detectors, at the three levels of HPatches."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from doap_tf.features.frames import compose, scale_frames
 
-#: Half the side of HPatches' patches over the radius of their frames. Its jitter and overlaps are
-#: those of such patches, whatever magnification patches are cut at in the end.
+#: Half the side of HPatches' patches over the radius of their frames. Jitter and overlaps refer to
+#: such patches, whatever magnification patches are cut at.
 HPATCHES_MAGNIFICATION = 5.0
 
 #: Amplitudes for which the median overlap of a patch's ellipse before and after is 0.85, 0.72, 0.6.
@@ -21,8 +21,11 @@ _LOG_ELONGATION = 0.125
 
 
 def random_errors(count: int, amplitude: float, rng: np.random.Generator) -> np.ndarray:
-    """Affine maps [count, 2, 3] near the identity: a stretch along a random direction, a change of
-    scale, a rotation and a translation, all normally distributed."""
+    """Draws affine maps near the identity, float64 [count, 2, 3].
+
+    Each is a stretch along a random direction, a change of scale, a rotation and a translation, all
+    normally distributed.
+    """
     direction = rng.uniform(0, np.pi, count)
     elongation, scale, rotation = rng.normal(
         0, amplitude * np.array([[_LOG_ELONGATION], [_LOG_SCALE], [_ROTATION]]), (3, count)
@@ -37,7 +40,7 @@ def random_errors(count: int, amplitude: float, rng: np.random.Generator) -> np.
 
 
 def jitter_frames(frames: np.ndarray, amplitude: float, rng: np.random.Generator) -> np.ndarray:
-    """Frames [N, 2, 3] whose patches, cut as HPatches cuts them, are off by `random_errors`."""
+    """Moves frames [N, 2, 3] so that their HPatches' patches are off by `random_errors`."""
     patches = scale_frames(frames, HPATCHES_MAGNIFICATION)
     moved = compose(patches, random_errors(len(frames), amplitude, rng))
     return scale_frames(moved, 1 / HPATCHES_MAGNIFICATION)

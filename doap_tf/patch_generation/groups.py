@@ -1,17 +1,16 @@
-"""Groups of patches cut in the manner of HPatches: sixteen views of each place found in a scene."""
+"""Groups of patches in the manner of HPatches: sixteen views of each place in a scene."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import pathlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import cv2
 import numpy as np
-import tqdm
+from absl import logging
 
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
@@ -19,12 +18,13 @@ from doap_tf.features.detectors import detect
 from doap_tf.features.frames import inside, radii, scale_frames, transform_frames
 from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import thin
+from doap_tf.parallel import process_map
 from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION, LEVELS, jitter_frames
-from doap_tf.patch_generation.photometric import change_light
-from doap_tf.patch_generation.process_map import process_map
+from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import Scene
 from doap_tf.patch_generation.viewpoint import change_viewpoint
-from doap_tf.patch_generation.visibility import VISIBLE, looks
+from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
+from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import read_image_sequence
 from doap_tf.readers.images import read_grey
 from doap_tf.readers.strips import STRIPS
@@ -32,25 +32,25 @@ from doap_tf.readers.strips import STRIPS
 _DETECTORS = ("dog", "harris_laplace", "hessian_laplace")
 _TARGETS = 5
 _SMALLEST_SIDE = 64
-_MOST_PIXELS = 1 << 21  # larger photographs are shrunk to this: their finest pixels are soft
-_ALIGNED_IMAGES = 100  # used of one scene, at most
-_MEDIAN_OF = 11  # of these, at most, make the picture in which features are looked for
+_MAX_PIXELS = 1 << 21  # larger photographs are shrunk to this: their finest pixels are soft
+_MAX_ALIGNED_IMAGES = 100
+_MEDIAN_OF = 11  # maximum number of aligned images in the median that features are detected in
 
 
 @dataclasses.dataclass(frozen=True)
 class GroupSettings:
     """How groups are cut.
 
-    Frames are found, thinned out and jittered as for HPatches' patches. The magnification decides
-    only how much is cut around them: the same frames at any magnification, with the border's
-    pixels repeated where a patch reaches beyond the image.
+    Frames are detected, thinned out and jittered as for HPatches' patches. The magnification only
+    decides how much is cut around them; where a patch reaches beyond the image, the border is
+    repeated.
 
     Attributes:
         patch_size: pixels along a side.
         magnification: half a patch's side over the radius of its frame.
-        max_groups: at most so many a scene.
-        max_overlap: of the ellipses that HPatches' patches of two groups show, at most.
-        seed: of the views, jitter and light.
+        max_groups: maximum number of groups per scene.
+        max_overlap: maximum overlap of the ellipses in HPatches' patches of two groups.
+        seed: of viewpoints, jitter and photometric augmentation.
     """
 
     patch_size: int = 65
@@ -62,9 +62,9 @@ class GroupSettings:
     def __post_init__(self) -> None:
         for name in ("patch_size", "magnification", "max_groups"):
             if not getattr(self, name) > 0:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be positive")
+                raise InputError(f"{name} must be positive, not {getattr(self, name)}.")
         if not 0 < self.max_overlap < 1:
-            raise InputError(f"max_overlap is {self.max_overlap}; it must lie between 0 and 1")
+            raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
 
 
 class Groups(NamedTuple):
@@ -74,7 +74,7 @@ class Groups(NamedTuple):
         patches: uint8 [n, 16, S, S]; views in the order of HPatches: the reference, five targets
             with easy jitter, the same five with hard and with tough jitter.
         frames: float64 [n, 2, 3] in the reference image.
-        warnings: what was left out of the scene, and why.
+        warnings: what is left out of the scene, and why.
     """
 
     patches: np.ndarray
@@ -83,7 +83,7 @@ class Groups(NamedTuple):
 
 
 def cut_groups(scene: Scene, settings: GroupSettings) -> Groups:
-    """Cuts the groups of one scene; the same ones for the same settings and contents."""
+    """Cuts the groups of one scene, reproducibly."""
     name = hashlib.sha256(scene.name.encode()).digest()
     rng = np.random.default_rng([settings.seed, *np.frombuffer(name, np.uint32).tolist()])
     cut = {"photos": _cut_photo, "aligned": _cut_aligned, "sequences": _cut_sequence}[scene.kind]
@@ -95,22 +95,23 @@ def generate_groups(
 ) -> Iterator[tuple[Scene, Groups]]:
     """Cuts scene after scene in several processes, with a progress bar.
 
-    Gives scenes in their order and the same groups whatever the number of processes; no more than
-    two scenes a process are in memory. Photographs and aligned scenes that cannot be used are
-    skipped with a warning; if that leaves nothing, and for any fault of an image sequence, an
-    InputError is raised.
+    Yields scenes in their order and the same groups whatever the number of processes; at most two
+    scenes per process are in memory. Photographs and aligned scenes that cannot be used are skipped
+    with a warning. If nothing is left, and for any fault of an image sequence, an InputError is
+    raised.
     """
     scenes = list(scenes)
     found = 0
     results = process_map(lambda scene: _cut_or_explain(scene, settings), scenes, processes)
-    for scene, groups in zip(scenes, tqdm.tqdm(results, "cutting", len(scenes)), strict=True):
+    bar = progress(results, "cutting", total=len(scenes), unit="scene")
+    for scene, groups in zip(scenes, bar, strict=True):
         for warning in groups.warnings:
-            warnings.warn(warning, stacklevel=2)
+            logging.warning("%s", warning)
         if len(groups.patches):
             found += 1
             yield scene, groups
     if not found:
-        raise InputError(f"none of {len(scenes)} scenes gave groups of patches; see the warnings")
+        raise InputError(f"none of {len(scenes)} scenes has groups of patches; see the warnings.")
 
 
 def _cut_or_explain(scene: Scene, settings: GroupSettings) -> Groups:
@@ -121,7 +122,7 @@ def _cut_or_explain(scene: Scene, settings: GroupSettings) -> Groups:
             raise
         return _no_groups(settings, f"{scene.name} is skipped: {error}")
     if not len(groups.patches):
-        return _no_groups(settings, f"{scene.name} is skipped: no features were found in it")
+        return _no_groups(settings, f"{scene.name} is skipped: no features are detected in it.")
     return groups
 
 
@@ -133,15 +134,15 @@ def _no_groups(settings: GroupSettings, warning: str) -> Groups:
 def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
     image = _read_photo(scene.files[0])
     frames = _find_frames(image, settings)
-    seen = looks(image, frames)
+    seen = appearance_vectors(image, frames)
     images, homographies = [image], [np.eye(3)]
     visible = np.ones(len(frames), dtype=bool)
     for _ in range(_TARGETS):
         view, homography = change_viewpoint(image, rng)
-        images.append(change_light(view, rng))
+        images.append(augment_photometrically(view, rng))
         homographies.append(homography)
-        seen_again = looks(images[-1], transform_frames(frames, homography))
-        visible &= (seen * seen_again).sum(axis=1) >= VISIBLE
+        seen_again = appearance_vectors(images[-1], transform_frames(frames, homography))
+        visible &= (seen * seen_again).sum(axis=1) >= MIN_CORRELATION
     return _cut_images(frames[visible], images, homographies, settings, rng)
 
 
@@ -159,7 +160,7 @@ def _cut_images(
     settings: GroupSettings,
     rng: np.random.Generator,
 ) -> Groups:
-    """Cuts groups whose HPatches' patches lie inside of all images, the reference's first."""
+    """Cuts groups whose HPatches' patches lie inside all images, the reference first."""
     for image, homography in zip(images, homographies, strict=True):
         frames = frames[_inside(transform_frames(frames, homography), image)]
     frames = frames[: settings.max_groups]
@@ -168,9 +169,10 @@ def _cut_images(
 
 
 def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
-    """Every group takes its reference and its targets from six images, of its own choice, in which
-    its place is visible. Features are looked for in the median of some images, where what moved is
-    gone."""
+    """Cuts each group from six random images in which its place is visible.
+
+    Features are detected in the median of some images, where moving objects are gone.
+    """
     files: list[pathlib.Path] = []
     skipped: list[str] = []
     shape: tuple[int, ...] = ()
@@ -182,25 +184,24 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
             continue
         if shape and image.shape != shape:
             raise InputError(
-                f"{file} has shape {image.shape}, {files[0].name} has {shape}; aligned images are "
-                "of the same size, a folder for each scene"
+                f"{file} has shape {image.shape}, {files[0].name} has {shape}; aligned images must "
+                "have the same size, with one folder per scene."
             )
         shape = image.shape
         files.append(file)
     if len(files) <= _TARGETS:
         raise InputError(
-            f"{len(files)} usable images in {scene.name}; an aligned scene has at least "
-            f"{_TARGETS + 1}"
+            f"{len(files)} usable images in {scene.name}; an aligned scene requires {_TARGETS + 1}."
         )
-    files = _spread(files, _ALIGNED_IMAGES)
+    files = _spread(files, _MAX_ALIGNED_IMAGES)
     median = np.median([_read_photo(file) for file in _spread(files, _MEDIAN_OF)], axis=0)
     median = median.astype(np.uint8)
     frames = _find_frames(median, settings)
-    seen = np.stack([looks(_read_photo(file), frames) for file in files], axis=1)
-    visible = np.einsum("np,ntp->nt", looks(median, frames), seen) >= VISIBLE
+    seen = np.stack([appearance_vectors(_read_photo(file), frames) for file in files], axis=1)
+    visible = np.einsum("np,ntp->nt", appearance_vectors(median, frames), seen) >= MIN_CORRELATION
     reference = np.where(visible, rng.random(visible.shape), -1).argmax(axis=1)
     in_reference = seen[np.arange(len(frames)), reference]
-    visible &= np.einsum("np,ntp->nt", in_reference, seen) >= VISIBLE
+    visible &= np.einsum("np,ntp->nt", in_reference, seen) >= MIN_CORRELATION
     kept = np.flatnonzero(visible.sum(axis=1) > _TARGETS)[: settings.max_groups]
     frames, visible, reference = frames[kept], visible[kept], reference[kept]
     lottery = np.where(visible, rng.random(visible.shape), -1)
@@ -221,26 +222,29 @@ def _read_photo(path: pathlib.Path) -> np.ndarray:
     image = read_grey(path)
     if min(image.shape) < _SMALLEST_SIDE:
         raise InputError(
-            f"{path} is {image.shape[1]}×{image.shape[0]} pixels; wanted are {_SMALLEST_SIDE} at "
-            "least along both sides"
+            f"{path} has {image.shape[1]}×{image.shape[0]} pixels; at least {_SMALLEST_SIDE} are "
+            "required along both sides."
         )
-    shrink = np.sqrt(_MOST_PIXELS / image.size)
+    shrink = np.sqrt(_MAX_PIXELS / image.size)
     if shrink < 1:
         image = cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
     return image
 
 
 def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
-    """Oriented frames [n, 2, 3] of several detectors, strong ones first, whose HPatches' patches
-    lie inside of the image and overlap little; more than wanted, for not all will be visible."""
+    """Detects oriented frames [n, 2, 3], strong ones first.
+
+    Their HPatches' patches lie inside the image and overlap little. They are up to twice
+    `max_groups`, because some places will not be visible in all images.
+    """
     found, ranks = [], []
     for detector in _DETECTORS:
         frames = detect(image, detector, oriented=False).frames
         frames = frames[_inside(frames, image)]
         found.append(frames)
         ranks.append(_ranks_within(np.floor(np.log2(radii(frames)))))
-    # Responses of different detectors do not compare, but ranks do; ranked by octave, the many
-    # small features leave room for larger ones.
+    # Responses of different detectors are not comparable, but ranks are; ranked by octave, the
+    # many small features leave room for larger ones.
     order = np.argsort(np.concatenate(ranks), kind="stable")
     candidates = np.concatenate(found)[order]
     patches = scale_frames(candidates, HPATCHES_MAGNIFICATION)
@@ -249,12 +253,12 @@ def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
 
 
 def _inside(frames: np.ndarray, image: np.ndarray) -> np.ndarray:
-    """Whether HPatches' patches at frames [n, 2, 3] lie inside of the image, bool [n]."""
+    """Returns whether HPatches' patches at frames [n, 2, 3] lie inside the image, bool [n]."""
     return inside(scale_frames(frames, HPATCHES_MAGNIFICATION), image.shape)
 
 
 def _ranks_within(classes: np.ndarray) -> np.ndarray:
-    """How many earlier elements are of the same class, for each of [n]."""
+    """Returns the number of earlier elements of the same class, for each of [n]."""
     order = np.argsort(classes, kind="stable")
     ranks = np.empty(len(classes), np.intp)
     ranks[order] = np.arange(len(classes)) - np.searchsorted(classes[order], classes[order])
@@ -262,7 +266,7 @@ def _ranks_within(classes: np.ndarray) -> np.ndarray:
 
 
 def _spread(files: list[pathlib.Path], count: int) -> list[pathlib.Path]:
-    """At most `count` of the files, evenly spread."""
+    """Returns up to `count` of the files, evenly spread."""
     chosen = np.linspace(0, len(files) - 1, min(len(files), count)).round().astype(int)
     return [files[index] for index in chosen]
 
@@ -279,9 +283,11 @@ def _cut_views(
 
     Args:
         frames: [n, 2, 3] in the reference.
-        members: [n, 6], the images that hold a group's reference and its five targets.
-        load: gives an image by its number.
+        members: [n, 6], the images of a group's reference and of its five targets.
+        load: returns an image by its number.
         homographies: from the reference to each image.
+        settings: how groups are cut.
+        rng: source of random numbers.
     """
     views = np.empty((len(STRIPS), *frames.shape))
     views[0] = frames

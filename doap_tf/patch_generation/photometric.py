@@ -1,4 +1,4 @@
-"""Random changes of light and camera: exposure, contrast, blur, noise and JPEG compression."""
+"""Photometric augmentation: random exposure, contrast, blur, noise and JPEG compression."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import cv2
 import numpy as np
 
 
-def change_light(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Another photograph, as it were, of the same view: uint8 [H, W] to uint8 [H, W].
+def augment_photometrically(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Simulates another photograph of the same view.
 
-    In the order in which a camera does it: blur with probability 0.4, exposure always, noise and
-    JPEG with probability 0.5 each.
+    Effects are applied in the order of a camera: blur with probability 0.4, exposure always, noise
+    and JPEG compression with probability 0.5 each.
+
+    Args:
+        image: uint8 [H, W].
+        rng: Source of random numbers.
+
+    Returns:
+        uint8 [H, W].
     """
     if rng.random() < 0.4:
         image = cv2.GaussianBlur(image, (0, 0), _log_uniform(rng, 0.5, 2.5))
@@ -26,8 +33,10 @@ def change_light(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _exposure(mean: float, rng: np.random.Generator) -> np.ndarray:
-    """A table uint8 [256]: gamma, then contrast about the mean, then brightness, cut off at both
-    ends as a sensor does. The new mean is that of dusk at the least, of bright haze at the most."""
+    """Returns a lookup table uint8 [256]: gamma, then contrast about the mean, then brightness.
+
+    The new mean ranges from dusk to bright haze; values saturate at both ends.
+    """
     gamma = _log_uniform(rng, 0.55, 1.8)
     contrast = _log_uniform(rng, 0.4, 1.6)
     table = 255 * (np.arange(256) / 255) ** gamma

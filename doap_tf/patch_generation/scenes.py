@@ -1,11 +1,11 @@
-"""Where images for patch groups come from: photographs, aligned images and image sequences."""
+"""The scenes that patch groups are cut from: photographs, aligned images, image sequences."""
 
 from __future__ import annotations
 
 import dataclasses
 import glob
 import hashlib
-import importlib.util
+import importlib.resources
 import os
 import pathlib
 from collections.abc import Iterable
@@ -39,9 +39,9 @@ class Scene:
 
     Attributes:
         name: unique in its source.
-        kind: `photos`: one photograph; other views of it are made up. `aligned`: images of one
-            static camera, pixel on pixel. `sequences`: a folder of six images and five
-            homographies, named as Oxford's or HPatches'.
+        kind: `photos`: one photograph; other views of it are synthesised. `aligned`: images of one
+            static camera. `sequences`: a folder of six images and five homographies, named as in
+            Oxford's dataset or HPatches.
         files: the photograph, the aligned images, or all files of the sequence.
     """
 
@@ -51,15 +51,15 @@ class Scene:
 
 
 def find_scenes(source: str | os.PathLike, kind: str = "photos") -> list[Scene]:
-    """The scenes of a folder or a glob, sorted by name.
+    """Returns the scenes of a folder or a glob, sorted by name.
 
     Args:
-        source: a folder, searched with all folders below it, or a glob of image files (of sequence
-            folders for that kind).
-        kind: one of `KINDS`. Images in the same folder are one scene where they are aligned.
+        source: a folder, searched recursively, or a glob of image files (of folders for
+            `sequences`).
+        kind: one of `KINDS`. Aligned images in the same folder are one scene.
     """
     if kind not in KINDS:
-        raise InputError(f"unknown kind {kind!r} of images; known are {', '.join(KINDS)}")
+        raise InputError(f"unknown kind {kind!r}; known are {', '.join(KINDS)}.")
     source = os.path.expanduser(source)
     if kind == "sequences":
         return _sequences(source)
@@ -73,11 +73,8 @@ def find_scenes(source: str | os.PathLike, kind: str = "photos") -> list[Scene]:
 
 
 def default_scenes() -> tuple[list[Scene], list[Scene]]:
-    """The photographs that come with scikit-image: those to train on, and two held out."""
-    package = importlib.util.find_spec("skimage")
-    if package is None or not package.submodule_search_locations:
-        raise InputError("the default photographs come with scikit-image; install it")
-    folder = pathlib.Path(package.submodule_search_locations[0]) / "data"
+    """Returns the photographs that come with scikit-image: those to train on, and two held out."""
+    folder = pathlib.Path(str(importlib.resources.files("skimage"))) / "data"
     train, validation = (
         [Scene(name, "photos", (folder / name,)) for name in names]
         for names in (_TRAIN_PHOTOGRAPHS, _VALIDATION_PHOTOGRAPHS)
@@ -86,13 +83,13 @@ def default_scenes() -> tuple[list[Scene], list[Scene]]:
 
 
 def split_scenes(scenes: Iterable[Scene], fraction: float) -> tuple[list[Scene], list[Scene]]:
-    """Holds a fraction of the scenes out: those whose names have the smallest hashes.
+    """Splits scenes into those to train on and a fraction held out, chosen by hashes of names.
 
-    Of two scenes and more at least one is held out unless the fraction is zero, and at least one
-    is not. Both lists keep the order of `scenes`.
+    Each list gets at least one of two or more scenes unless the fraction is zero. Both keep the
+    order of `scenes`.
     """
     if not 0 <= fraction < 1:
-        raise InputError(f"validation fraction {fraction}; wanted is one of at least 0, below 1")
+        raise InputError(f"the fraction for validation must be in [0, 1), not {fraction}.")
     scenes = list(scenes)
     count = round(fraction * len(scenes))
     if fraction > 0:
@@ -115,7 +112,7 @@ def _sequences(source: str) -> list[Scene]:
         if members
     ]
     if not scenes:
-        raise InputError(f"no folder with files matches {source!r}")
+        raise InputError(f"no folder with files matches {source!r}.")
     return scenes
 
 
@@ -125,11 +122,11 @@ def _image_files(source: str) -> list[pathlib.Path]:
     elif os.path.isdir(source):
         found = list(pathlib.Path(source).rglob("*"))
     else:
-        raise InputError(f"{source!r} is neither a folder nor a glob of images")
+        raise InputError(f"{source!r} is neither a folder nor a glob of images.")
     files = sorted(path for path in found if path.suffix.lower() in IMAGE_SUFFIXES)
     if not files:
         suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
-        raise InputError(f"{source!r} holds no images; their names end with {suffixes}")
+        raise InputError(f"{source!r} holds no images, which are files named {suffixes}.")
     return files
 
 
@@ -138,7 +135,7 @@ def _is_glob(source: str) -> bool:
 
 
 def _fixed_part(source: str) -> str:
-    """The folder below which everything that a folder or glob names is found."""
+    """Returns the folder that contains everything that a folder or glob names."""
     while _is_glob(source):
         source = os.path.dirname(source)
     return source or "."

@@ -22,10 +22,11 @@ def write_strips(
     settings: GroupSettings | None = None,
     processes: int | None = None,
 ) -> list[pathlib.Path]:
-    """Writes a folder for each scene with ref.png, e1.png … t5.png, 65 wide and 65·n tall.
+    """Writes one folder per scene with ref.png, e1.png … t5.png, 65 wide and 65·n tall.
 
-    Folders are named like HPatches': `i_…` for aligned images, whose views differ in light only,
-    `v_…` for the others; letters, digits and underscores. Older ones of the same name are replaced.
+    Folders are named like HPatches': `i_…` for aligned images, which differ in illumination only,
+    `v_…` for the others; letters, digits and underscores. Existing folders of the same name are
+    replaced.
 
     Returns:
         The folders written, in the order of the scenes.
@@ -44,7 +45,7 @@ def write_strips(
         with write_directory_atomically(path) as temporary:
             for view, strip in enumerate(STRIPS):
                 column = groups.patches[:, view].reshape(-1, PATCH)
-                # Unlike cv2.imwrite, this tells of a full disk.
+                # Unlike cv2.imwrite, this reports a full disk.
                 encoded = cv2.imencode(".png", column)[1].tobytes()
                 (temporary / f"{strip}.png").write_bytes(encoded)
         written.append(path)

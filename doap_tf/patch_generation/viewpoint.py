@@ -1,13 +1,13 @@
-"""Random other views of a photograph, taken as a plane: mild homographies."""
+"""Random viewpoints of a photograph, taken as a plane: mild homographies."""
 
 from __future__ import annotations
 
 import cv2
 import numpy as np
 
-from doap_tf.features.cutting import BLUR
+from doap_tf.features.pyramid_levels import BLUR
 
-_CORNER = 0.15  # how far a corner moves at most, in shorter sides of the image
+_CORNER = 0.15  # maximum displacement of a corner, in shorter sides of the image
 _ROTATION = np.radians(15)  # standard deviation
 _SCALES = (0.65, 1.25)
 
@@ -16,7 +16,7 @@ def change_viewpoint(image: np.ndarray, rng: np.random.Generator) -> tuple[np.nd
     """Warps uint8 [H, W] by a random homography; the whole image stays visible.
 
     Returns:
-        The view, uint8 of another size, and the homography [3, 3] from pixels of `image` to its.
+        The warped image, uint8 of another size, and the homography [3, 3] from `image` to it.
     """
     height, width = image.shape
     corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]])

@@ -1,4 +1,4 @@
-"""Whether a place of one image can be seen in another at all."""
+"""Whether a place in one image is visible in another."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import numpy as np
 from doap_tf.features.cutting import Pyramid
 from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION
 
-#: Correlation of two looks from which on they show the same place. What blur, darkness or a passing
-#: car hides beyond that teaches nothing.
-VISIBLE = 0.4
+#: Correlation from which on two patches count as the same place. Places that blur, darkness or a
+#: passing car hides beyond that are useless for training.
+MIN_CORRELATION = 0.4
 
 _SIZE = 16
 _CONTRAST = 5.0  # standard deviation in grey levels below which a patch correlates less and less
 
 
-def looks(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
-    """What HPatches' patches at frames [N, 2, 3] show of a uint8 image: vectors, float32 [N, 256].
+def appearance_vectors(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Returns vectors whose dot products are the correlation coefficients of HPatches' patches.
 
-    The dot product of two is the correlation coefficient of their patches, made smaller where one
-    has little contrast.
+    They are shorter for patches of little contrast.
+
+    Args:
+        image: uint8 [H, W].
+        frames: [N, 2, 3].
+
+    Returns:
+        float32 [N, 256].
     """
     patches = Pyramid(image).cut(frames, _SIZE, HPATCHES_MAGNIFICATION)
     vectors = patches.reshape(len(frames), _SIZE**2).astype(np.float32)

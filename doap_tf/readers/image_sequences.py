@@ -20,41 +20,35 @@ class ImageSequence(NamedTuple):
     """Six images of one scene; `homographies[i]` maps pixels of image 0 to those of image i + 1."""
 
     name: str
-    images: list[np.ndarray]  # six times uint8 [H, W, 3], RGB
+    images: list[np.ndarray]  # six arrays, uint8 [H, W, 3], RGB
     homographies: np.ndarray  # float64 [5, 3, 3]
 
 
 def read_homography(path: str | os.PathLike) -> np.ndarray:
-    """A text file of 3×3 numbers, as it stands: float64 [3, 3]."""
+    """Reads a text file of 3×3 numbers: float64 [3, 3]."""
     try:
-        matrix = np.array(pathlib.Path(path).read_text("utf-8").split(), np.float64)
-    except OSError as error:
-        raise InputError(f"cannot read homography {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is no homography of 3×3 numbers: {error}") from error
-    if matrix.size != 9:
-        raise InputError(f"{path} has {matrix.size} numbers; a homography has 3×3")
-    matrix = matrix.reshape(3, 3)
+        numbers = pathlib.Path(path).read_text("utf-8").split()
+        matrix = np.array(numbers, np.float64).reshape(3, 3)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is not a homography of 3×3 numbers: {error}") from error
     with np.errstate(all="ignore"):
         # Measured with the columns at unit length, so that the size of the image does not matter.
-        columns = np.linalg.norm(matrix, axis=0)
-        volume = abs(np.linalg.det(matrix / columns))
-    if not np.isfinite(matrix).all() or not volume > 1e-12:
+        volume = abs(np.linalg.det(matrix / np.linalg.norm(matrix, axis=0)))
+    if not volume > 1e-12:
         raise InputError(f"{path} is a singular homography, {matrix.tolist()}; fetch it again")
     return matrix
 
 
 def list_image_sequences(folder: str | os.PathLike) -> list[pathlib.Path]:
-    """The subfolders that hold a first image or a homography, sorted by name."""
-    patterns = [pattern for image, matrix in _LAYOUTS for pattern in (image + ".*", matrix)]
-    sequences = sorted(
-        {
-            path.parent
-            for pattern in patterns
-            for number in (1, 2)
-            for path in pathlib.Path(folder).glob(f"*/{pattern.format(number)}")
-        }
+    """Returns the subfolders that hold a first image or homography, sorted by name."""
+    patterns = [name for stem, matrix in _LAYOUTS for name in (f"{stem}.*", matrix)]
+    found = (
+        path
+        for pattern in patterns
+        for number in (1, 2)
+        for path in pathlib.Path(folder).glob(f"*/{pattern.format(number)}")
     )
+    sequences = sorted({path.parent for path in found})
     if not sequences:
         raise InputError(
             f"{folder} holds no sequence folders with img1.ppm and H1to2p, or 1.ppm and H_1_2"

@@ -1,9 +1,8 @@
-"""Image files, whole or not at all, and images in memory as grey values or colours."""
+"""Reading image files, and converting images in memory to grey values or colours."""
 
 import io
 import os
 import pathlib
-import warnings
 
 import cv2
 import numpy as np
@@ -15,11 +14,10 @@ IMAGE_SUFFIXES = frozenset(
     {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
 )
 
-# A header that claims more pixels than this is refused unless the file has a byte for every
-# thousand of them: OpenCV would allocate gigabytes. The flattest photographs have a hundred pixels
-# a byte.
-_SMALL = 2**24
-_MOST_PIXELS_A_BYTE = 1000
+# Larger images must have a byte for every thousand pixels, else OpenCV would allocate gigabytes for
+# a damaged header. The flattest photographs have a hundred pixels per byte.
+_SMALL_PIXELS = 2**24
+_MAX_PIXELS_PER_BYTE = 1000
 
 
 def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
@@ -27,8 +25,8 @@ def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
 
     Args:
         path: The file, in any format that OpenCV reads.
-        upright: Whether to apply the EXIF orientation. COLMAP and hloc do not, so what is written
-            for them must not either.
+        upright: Whether to apply the EXIF orientation. COLMAP and hloc ignore it, so keypoints
+            for them are found without it.
 
     Returns:
         [H, W], or [H, W, 3] in OpenCV's order BGR; uint8, uint16 or float32. Without `upright` an
@@ -49,7 +47,7 @@ def read_rgb(path: str | os.PathLike) -> np.ndarray:
 
 
 def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
-    """The one image of that name with any image suffix, or None if there is none."""
+    """Returns the image of that name with any image suffix, or None if there is none."""
     found = [
         path
         for path in sorted(folder.glob(f"{stem}.*"))
@@ -61,12 +59,12 @@ def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
 
 
 def as_grey(image: np.ndarray) -> np.ndarray:
-    """Gives any image as uint8 [H, W].
+    """Converts any image to grey values, uint8 [H, W].
 
     Args:
-        image: [H, W], [H, W, 1], BGR [H, W, 3] or BGRA [H, W, 4], whose alpha is left out. uint8
-            stays; uint16 keeps its eight leading bits in use, so that 12 bits in 16 are not dark;
-            floats count from 0 to 1, or to 255 if any is above 1.
+        image: [H, W], [H, W, 1], BGR [H, W, 3] or BGRA [H, W, 4], whose alpha is ignored. Of uint16
+            the eight leading bits in use are kept, so that 12 bits in 16 are not dark; floats
+            range from 0 to 1, or to 255 if any is above 1.
     """
     image = _as_bytes(_checked(image))
     if image.ndim == 2:
@@ -75,7 +73,7 @@ def as_grey(image: np.ndarray) -> np.ndarray:
 
 
 def as_colour(image: np.ndarray) -> np.ndarray:
-    """Gives any image that `as_grey` takes as uint8 BGR [H, W, 3]."""
+    """Converts any image that `as_grey` takes to colours, uint8 BGR [H, W, 3]."""
     image = _as_bytes(_checked(image))
     if image.ndim == 2:
         return cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
@@ -89,34 +87,40 @@ def _decode(path: str | os.PathLike, flags: int) -> np.ndarray:
     except OSError as error:
         raise InputError(f"cannot read image {path}: {error.strerror}") from error
     pixels = _claimed_pixels(encoded)
-    if pixels > max(_SMALL, _MOST_PIXELS_A_BYTE * len(encoded)):
+    if pixels > max(_SMALL_PIXELS, _MAX_PIXELS_PER_BYTE * len(encoded)):
         raise InputError(
-            f"{path} claims {pixels} pixels, which {len(encoded)} bytes cannot hold; "
+            f"{path} claims to have {pixels:,} pixels, but has {len(encoded):,} bytes; "
             "fetch or unpack it again"
         )
     try:
-        image = cv2.imdecode(np.frombuffer(encoded, np.uint8), flags)
+        image = cv2.imdecode(np.frombuffer(_without_profile(encoded), np.uint8), flags)
     except cv2.error:
         image = None
     if image is None:
         raise InputError(
-            f"{path} ({len(encoded)} bytes) is not an image that OpenCV can decode; "
-            "is it damaged or another kind of file?"
+            f"{path} ({len(encoded):,} bytes) is not an image that OpenCV can decode, or damaged"
         )
     return image
 
 
 def _claimed_pixels(encoded: bytes) -> int:
-    """Width times height by the header; 0 where Pillow cannot tell."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PIL.Image.DecompressionBombWarning)
-        try:
-            with PIL.Image.open(io.BytesIO(encoded)) as image:
-                return image.width * image.height
-        except PIL.Image.DecompressionBombError:
-            return 2 * (PIL.Image.MAX_IMAGE_PIXELS or 0)  # or more
-        except Exception:  # Pillow's plugins raise nearly anything for damaged headers
-            return 0
+    """Returns width times height according to the header; 0 if Pillow does not know."""
+    try:
+        with PIL.Image.open(io.BytesIO(encoded)) as image:
+            return image.width * image.height
+    except PIL.Image.DecompressionBombError:
+        return 2 * (PIL.Image.MAX_IMAGE_PIXELS or 0)  # or more
+    except Exception:  # Pillow's plugins raise nearly anything for damaged headers
+        return 0
+
+
+def _without_profile(encoded: bytes) -> bytes:
+    """Removes a PNG's colour profile: OpenCV ignores it, but libpng prints warnings about it."""
+    start = encoded.find(b"iCCP", 0, encoded.find(b"IDAT")) - 4
+    if start < 0 or not encoded.startswith(b"\x89PNG"):
+        return encoded
+    length = int.from_bytes(encoded[start : start + 4], "big")
+    return encoded[:start] + encoded[start + length + 12 :]  # with length, type and checksum
 
 
 def _checked(image: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A client of networks behind TensorFlow Serving."""
+"""A client of networks that TensorFlow Serving serves."""
 
 from doap_tf.serving.client import ServingClient
 from doap_tf.serving.transports import ServingError

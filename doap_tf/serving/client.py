@@ -10,39 +10,37 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from doap_tf.descriptors.descriptor import checked_patches
+from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
 from doap_tf.metrics import NORM_HAMMING, NORM_L2
 from doap_tf.serving.transports import Endpoint, ServingError, connect
 
-__all__ = ["ServingClient", "ServingError"]
-
-# What one request holds at most; `max_batch_size` of serving/batching.config is as large.
+# Most rows of one request; `max_batch_size` in serving/batching.config is as large.
 _PATCHES_PER_REQUEST = 256
 _FRAMES_PER_REQUEST = 1024
 _FEWEST_FRAMES = 16
-_OVERHEAD = 64 * 1024  # bytes of a message for all that is not tensors
+_OVERHEAD = 64 * 1024  # bytes of a message for everything but tensors
 
 _Answer = TypeVar("_Answer")
 
 
 class ServingClient:
-    """A descriptor that runs on a server; many threads may share one client.
+    """A descriptor that runs on a server, a `PatchDescriptor`; threads may share a client.
 
-    A request that fails for a passing reason (the server is away, overloaded or too slow) is sent
-    again after a pause that doubles each time.
+    A request that fails for a transient reason (the server cannot be reached, is overloaded or too
+    slow) is sent again after a pause that doubles each time. REST does not need TensorFlow.
 
     Args:
         address: `grpc://host:8500` or `http://host:8501`; with TLS `grpcs://` or `https://`.
         model: Name of the model.
-        version: Number of the version; by default the newest.
-        timeout: Seconds that one attempt may take.
-        attempts: How often a request is sent at most.
-        backoff: Seconds of the first pause. Chance takes up to half of each, so that clients that
-            failed together do not come back together.
+        version: Version number; by default the newest.
+        timeout: Timeout of one attempt in seconds.
+        attempts: Maximum number of attempts per request.
+        backoff: Length of the first pause in seconds. Pauses are shortened at random by up to a
+            half, so that clients that failed together do not retry together.
         max_message_bytes: Size of the largest message; larger requests are split.
-        root_certificates: PEM file of who signed the server's certificate; by default the
-            authorities that the system trusts.
+        root_certificates: PEM file of the authority that signed the server's certificate; by
+            default the authorities that the system trusts.
 
     Example:
         >>> with ServingClient("grpc://localhost:8500", "doap-128") as client:
@@ -61,11 +59,6 @@ class ServingClient:
         max_message_bytes: int = 4 * 1024 * 1024,
         root_certificates: pathlib.Path | None = None,
     ):
-        if not (attempts >= 1 and timeout > 0 and max_message_bytes > _OVERHEAD):
-            raise InputError(
-                f"attempts and timeout must be above 0, not {attempts} and {timeout}, and "
-                f"max_message_bytes above {_OVERHEAD}, not {max_message_bytes}."
-            )
         self.timeout = timeout
         self.attempts = attempts
         self.backoff = backoff
@@ -81,13 +74,13 @@ class ServingClient:
         self.close()
 
     def close(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         self._transport.close()
 
     @functools.cached_property
     def signatures(self) -> dict[str, dict[str, int]]:
         """The last dimension of every output of every signature of the served model."""
-        return self._patiently(self._transport.signatures)
+        return self._with_retries(self._transport.signatures)
 
     @property
     def binary(self) -> bool:
@@ -104,19 +97,27 @@ class ServingClient:
         """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
         return NORM_HAMMING if self.binary else NORM_L2
 
-    def describe(self, patches: np.ndarray) -> np.ndarray:
-        """Describes patches as `doap_tf.Descriptor.describe` does; 8-bit ones cost less traffic."""
+    def describe(self, patches: np.ndarray, batch_size: int = _PATCHES_PER_REQUEST) -> np.ndarray:
+        """Describes patches as `doap_tf.Descriptor.describe` does; uint8 needs less traffic.
+
+        Args:
+            patches: uint8 or float, [N, H, H] or [N, H, H, 1], H ≥ 16.
+            batch_size: Most patches of one request; fewer if they do not fit into a message.
+
+        Returns:
+            float32 [N, D], or packed bits uint8 [N, bits / 8].
+        """
         patches = checked_patches(patches)
         if patches.dtype != np.uint8:
             patches = patches.astype(np.float32)
-            rows = self._in_parts("serving_default", patches, "descriptors")
+            rows = self._in_parts("serving_default", patches, "descriptors", batch_size)
             return np.packbits(rows > 0, axis=1) if self.binary else rows
         if self.binary:
-            return self._in_parts("describe_packed", patches, "packed")
-        return self._in_parts("describe_uint8", patches, "descriptors")
+            return self._in_parts("describe_packed", patches, "packed", batch_size)
+        return self._in_parts("describe_uint8", patches, "descriptors", batch_size)
 
     def describe_image(self, image: bytes, frames: npt.ArrayLike) -> np.ndarray:
-        """Describes places of an image, at the magnification that the model was trained for.
+        """Describes frames of an image, at the magnification that the model was trained for.
 
         Args:
             image: A JPEG or PNG file. Its EXIF orientation is not applied.
@@ -131,13 +132,13 @@ class ServingClient:
         room = self._room - self._transport.size_of(rows[:_FRAMES_PER_REQUEST])
         if self._transport.size_of(images) > room:
             raise InputError(
-                f"the image has {len(image)} bytes, more than fit into one message: send a smaller "
-                "one or raise max_message_bytes, here and on the server."
+                f"the image has {len(image)} bytes and does not fit into one message: send a "
+                "smaller one or raise max_message_bytes, here and on the server."
             )
         parts = [self._empty("describe_image", output)]
         for start in range(0, len(rows), _FRAMES_PER_REQUEST):
             part = rows[start : start + _FRAMES_PER_REQUEST]
-            # Rounded up to a power of two: servers only join requests of equal shape.
+            # Padded to a power of two: servers join only requests of equal shape.
             length = max(_FEWEST_FRAMES, 1 << (len(part) - 1).bit_length())
             padded = np.pad(part, [(0, length - len(part)), (0, 0)])[np.newaxis]
             inputs = {"images": images, "frames": padded}
@@ -147,20 +148,22 @@ class ServingClient:
     def predict(
         self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str]
     ) -> dict[str, np.ndarray]:
-        """Calls any signature once, in one request, with all the patience of this client."""
+        """Calls any signature, in one request with retries."""
         if signature not in self.signatures:
             raise InputError(
                 f"the served model has no signature {signature!r}; it has "
                 f"{', '.join(sorted(self.signatures))}."
             )
-        return self._patiently(
+        return self._with_retries(
             lambda timeout: self._transport.predict(signature, inputs, outputs, timeout)
         )
 
-    def _in_parts(self, signature: str, patches: np.ndarray, output: str) -> np.ndarray:
+    def _in_parts(
+        self, signature: str, patches: np.ndarray, output: str, batch_size: int
+    ) -> np.ndarray:
         parts = [self._empty(signature, output)]
         fitting = self._room // max(1, self._transport.size_of(patches[:1]))
-        step = max(1, min(_PATCHES_PER_REQUEST, fitting))
+        step = max(1, min(_PATCHES_PER_REQUEST, batch_size, fitting))
         for start in range(0, len(patches), step):
             inputs = {"patches": patches[start : start + step]}
             parts.append(self.predict(signature, inputs, [output])[output])
@@ -170,7 +173,7 @@ class ServingClient:
         dtype = np.uint8 if output == "packed" else np.float32
         return np.empty([0, self.signatures[signature][output]], dtype)
 
-    def _patiently(self, send: Callable[[float], _Answer]) -> _Answer:
+    def _with_retries(self, send: Callable[[float], _Answer]) -> _Answer:
         for attempt in range(self.attempts - 1):
             try:
                 return send(self.timeout)

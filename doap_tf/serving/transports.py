@@ -1,5 +1,6 @@
-"""The two ways to a TensorFlow Serving server, gRPC and REST, behind one interface."""
+"""The two ways to reach a TensorFlow Serving server, gRPC and REST, behind one interface."""
 
+import abc
 import base64
 import http.client
 import json
@@ -8,18 +9,17 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import numpy as np
-import tensorflow as tf
 
 from doap_tf.errors import InputError
 
-# Most characters of a pixel in JSON, with its comma and brackets.
+# Most characters of a number in JSON, with its comma and brackets.
 _JSON_INTEGER = 6
 _JSON_FLOAT = 28
-_PASSING_STATUS = (429, 502, 503, 504)  # of REST: too many requests, or a server that is away
+_TRANSIENT_STATUS = (429, 502, 503, 504)  # too many requests, or a server that cannot be reached
 
 
 class ServingError(RuntimeError):
@@ -35,7 +35,7 @@ class ServingError(RuntimeError):
 
 
 class Endpoint(NamedTuple):
-    """Where a model is served, and how to trust the server; see `ServingClient`."""
+    """Address of a served model and how to trust its server; see `ServingClient`."""
 
     address: str
     model: str
@@ -44,26 +44,25 @@ class Endpoint(NamedTuple):
     root_certificates: pathlib.Path | None
 
 
-class Transport(Protocol):
+class Transport(abc.ABC):
     """Carries requests to one model; raises ServingErrors."""
 
+    @abc.abstractmethod
     def size_of(self, values: np.ndarray) -> int:
-        """How many bytes these values take in a message, at most."""
+        """Returns an upper bound for the bytes that values take in a message."""
 
+    @abc.abstractmethod
     def predict(
-        self,
-        signature: str,
-        inputs: dict[str, np.ndarray],
-        outputs: Sequence[str],
-        timeout: float,
+        self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str], timeout: float
     ) -> dict[str, np.ndarray]:
-        """Calls a signature and gives these of its outputs."""
+        """Calls a signature; returns the named outputs."""
 
+    @abc.abstractmethod
     def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
-        """Gives the last dimension of every output of every signature."""
+        """Returns the last dimension of every output of every signature."""
 
-    def close(self) -> None:
-        """Ends all connections."""
+    def close(self) -> None:  # noqa: B027, REST has nothing to close
+        """Closes all connections."""
 
 
 def connect(endpoint: Endpoint) -> Transport:
@@ -77,13 +76,13 @@ def connect(endpoint: Endpoint) -> Transport:
     }
     if url.scheme not in transports or not url.netloc:
         raise InputError(
-            f"{endpoint.address!r} is not the address of a server: wanted is grpc://host:8500 or "
+            f"{endpoint.address!r} is not the address of a server: expected grpc://host:8500 or "
             "http://host:8501, or with TLS grpcs:// or https://."
         )
     return transports[url.scheme](endpoint)
 
 
-class GrpcTransport:
+class GrpcTransport(Transport):
     """Sends the server's own messages."""
 
     def __init__(self, endpoint: Endpoint):
@@ -109,18 +108,11 @@ class GrpcTransport:
             self._channel = grpc.insecure_channel(url.netloc, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
-    def size_of(self, values: np.ndarray) -> int:
-        """See `Transport.size_of`; values travel as they are in memory."""
+    def size_of(self, values):
         return sum(map(len, values)) if values.dtype == object else values.nbytes
 
-    def predict(
-        self,
-        signature: str,
-        inputs: dict[str, np.ndarray],
-        outputs: Sequence[str],
-        timeout: float,
-    ) -> dict[str, np.ndarray]:
-        """See `Transport.predict`."""
+    def predict(self, signature, inputs, outputs, timeout):
+        import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
         request = predict_pb2.PredictRequest(output_filter=outputs)
@@ -130,8 +122,7 @@ class GrpcTransport:
         response = self._call(self._stub.Predict, request, timeout)
         return {name: tf.make_ndarray(response.outputs[name]) for name in outputs}
 
-    def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
-        """See `Transport.signatures`."""
+    def signatures(self, timeout):
         from tensorflow_serving.apis import get_model_metadata_pb2
 
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
@@ -147,8 +138,7 @@ class GrpcTransport:
             for signature, definition in table.signature_def.items()
         }
 
-    def close(self) -> None:
-        """Closes the channel."""
+    def close(self):
         self._channel.close()
 
     def _call(self, method: Callable, request: Any, timeout: float) -> Any:
@@ -161,49 +151,40 @@ class GrpcTransport:
             return method(request, timeout=timeout)
         except grpc.RpcError as error:
             code = error.code()
-            passing = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            transient = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
             raise ServingError(
-                f"{self._endpoint.address}: {code.name}, {error.details()}", code in passing
+                f"{self._endpoint.address}: {code.name}, {error.details()}", code in transient
             ) from error
 
 
-class RestTransport:
-    """Sends JSON, for networks that let nothing else through; several times the bytes of gRPC."""
+class RestTransport(Transport):
+    """Sends JSON, for networks that allow nothing else; several times the bytes of gRPC."""
 
     def __init__(self, endpoint: Endpoint):
-        self._endpoint = endpoint
+        self._limit = endpoint.max_message_bytes
         version = "" if endpoint.version is None else f"/versions/{endpoint.version}"
         self._url = f"{endpoint.address.rstrip('/')}/v1/models/{endpoint.model}{version}"
         self._tls = None
         if urlsplit(endpoint.address).scheme == "https":
             self._tls = ssl.create_default_context(cafile=endpoint.root_certificates)
 
-    def size_of(self, values: np.ndarray) -> int:
-        """See `Transport.size_of`; numbers travel as text, images in base64."""
+    def size_of(self, values):
         if values.dtype == object:
-            return 2 * sum(map(len, values))
+            return 2 * sum(map(len, values))  # base64
         return values.size * (_JSON_INTEGER if values.dtype == np.uint8 else _JSON_FLOAT)
 
-    def predict(
-        self,
-        signature: str,
-        inputs: dict[str, np.ndarray],
-        outputs: Sequence[str],
-        timeout: float,
-    ) -> dict[str, np.ndarray]:
-        """See `Transport.predict`."""
+    def predict(self, signature, inputs, outputs, timeout):
         request = {
             "signature_name": signature,
             "inputs": {name: _to_json(values) for name, values in inputs.items()},
         }
         body = json.dumps(request, separators=(",", ":")).encode()
         answer = self._call(":predict", timeout, body)["outputs"]
-        # The server leaves the name out where a signature has only one output.
+        # The server omits the name of a signature's only output.
         named = answer if isinstance(answer, dict) else {outputs[0]: answer}
         return {name: np.asarray(named[name]) for name in outputs}
 
-    def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
-        """See `Transport.signatures`."""
+    def signatures(self, timeout):
         answer = self._call("/metadata", timeout)["metadata"]["signature_def"]["signature_def"]
         return {
             signature: {
@@ -214,26 +195,21 @@ class RestTransport:
             for signature, definition in answer.items()
         }
 
-    def close(self) -> None:
-        """Does nothing: every request has a connection of its own."""
-
     def _call(self, path: str, timeout: float, body: bytes | None = None) -> dict[str, Any]:
-        limit = self._endpoint.max_message_bytes
+        request = urllib.request.Request(self._url + path, body)
         try:
-            with urllib.request.urlopen(
-                urllib.request.Request(self._url + path, body), timeout=timeout, context=self._tls
-            ) as response:
-                answer = response.read(limit + 1)
+            with urllib.request.urlopen(request, timeout=timeout, context=self._tls) as response:
+                answer = response.read(self._limit + 1)
         except urllib.error.HTTPError as error:
             text = error.read(1000).decode(errors="replace")
             raise ServingError(
-                f"{self._url}: status {error.code}, {text}", error.code in _PASSING_STATUS
+                f"{self._url}: status {error.code}, {text}", error.code in _TRANSIENT_STATUS
             ) from error
         except (OSError, http.client.HTTPException) as error:  # timeouts are OSErrors
-            passing = not isinstance(getattr(error, "reason", error), ssl.SSLError)
-            raise ServingError(f"{self._url}: {error}", passing) from error
-        if len(answer) > limit:
-            raise ServingError(f"{self._url}: the answer has more than {limit} bytes.", False)
+            transient = not isinstance(getattr(error, "reason", error), ssl.SSLError)
+            raise ServingError(f"{self._url}: {error}", transient) from error
+        if len(answer) > self._limit:
+            raise ServingError(f"{self._url}: the answer exceeds {self._limit} bytes.", False)
         try:
             return json.loads(answer)
         except ValueError as error:

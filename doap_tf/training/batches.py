@@ -1,4 +1,4 @@
-"""Batches made ahead of the step that needs them, by a thread."""
+"""Batches that a thread makes ahead of the training steps."""
 
 import queue
 import threading
@@ -14,7 +14,7 @@ _AHEAD = 8
 
 
 class Batch(NamedTuple):
-    """What a step takes, and where it came from.
+    """The input of a step, and its origin.
 
     Attributes:
         rows: Rows of the patch groups, int32 [M].
@@ -33,9 +33,9 @@ class Batches:
     """Endless batches of a sampler; used as a context manager, which ends the thread.
 
     Args:
-        groups: Where patches and labels come from.
+        groups: Patches and labels.
         sampler: Chooses the rows. It runs ahead, so its position must be taken from the batches.
-        with_sequences: Whether labels tell the sequence; without it, all other groups of the
+        with_sequences: Whether labels contain the sequence; without it, all other groups of the
             same image are distractors.
     """
 
@@ -80,15 +80,15 @@ class Batches:
         try:
             while not self._stop.is_set():
                 self._put(self._make())
-        except BaseException as error:  # handed to the thread that waits for a batch
+        except BaseException as error:  # raised in the thread that waits for a batch
             self._put(error)
 
     def _make(self) -> Batch:
         rows = next(self._sampler)
         size = self._groups.size
-        # np.take lets other threads run while it copies, indexing does not.
+        # Unlike indexing, np.take lets other threads run while it copies.
         patches = np.take(self._flat, rows, axis=0).reshape(len(rows), size, size, 1)
-        # Copied to the device here, so that the step finds its batch there.
+        # Copied to the device here, ahead of the step.
         return Batch(
             rows,
             tf.convert_to_tensor(patches),

@@ -1,4 +1,4 @@
-"""Checkpoints of which the newest is valid at every instant."""
+"""Checkpoints; at least one is valid at any time."""
 
 import json
 import pathlib
@@ -17,18 +17,18 @@ _NAME = re.compile(r"step-(\d{9})\.npz")
 
 
 class Checkpoint(NamedTuple):
-    """All that a run needs to go on: arrays by name, and what JSON can hold."""
+    """What a run resumes from: arrays by name, and state that JSON can hold."""
 
     arrays: dict[str, np.ndarray]
     state: dict[str, Any]
 
 
 class Checkpoints:
-    """Checkpoints in a folder, one file each, written beside and renamed.
+    """Checkpoints in a folder, one file each, written whole or not at all.
 
     Args:
-        directory: The folder; made when the first one is written.
-        keep: How many of the newest to keep.
+        directory: The folder; created with the first checkpoint.
+        keep: Number of the newest checkpoints to keep.
     """
 
     def __init__(self, directory: pathlib.Path, keep: int = 2):
@@ -36,7 +36,7 @@ class Checkpoints:
         self._keep = keep
 
     def save(self, step: int, arrays: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> None:
-        """Writes one, then removes the oldest ones."""
+        """Writes a checkpoint, then removes the oldest ones."""
         path = self._directory / f"step-{step:09d}.npz"
         text = np.frombuffer(json.dumps(dict(state)).encode(), np.uint8)
         members: dict[str, Any] = {_STATE: text, **arrays}
@@ -46,13 +46,13 @@ class Checkpoints:
         except OSError as error:
             raise InputError(
                 f"the checkpoint {path} cannot be written ({error.strerror}); the one before it "
-                "is whole. Make room and run the same command again."
+                "is valid. Make room and resume the run."
             ) from error
         for old in self._paths()[self._keep :]:
             old.unlink(missing_ok=True)
 
     def newest(self) -> Checkpoint | None:
-        """Reads the newest one that is whole, or None if there is none at all."""
+        """Returns the newest checkpoint that can be read, or None if there are none."""
         paths = self._paths()
         for path in paths:
             try:
@@ -62,12 +62,12 @@ class Checkpoints:
         if paths:
             raise InputError(
                 f"none of the checkpoints in {self._directory} can be read: "
-                "remove the folder to start anew."
+                "remove the folder to start again."
             )
         return None
 
     def _paths(self) -> list[pathlib.Path]:
-        """All checkpoints, the newest first."""
+        """Returns all checkpoints, the newest first."""
         return sorted(
             (path for path in self._directory.glob("*.npz") if _NAME.fullmatch(path.name)),
             reverse=True,
@@ -75,7 +75,7 @@ class Checkpoints:
 
 
 def _read(path: pathlib.Path) -> Checkpoint:
-    # Reading every member checks its CRC, so a damaged file is found here and not later.
+    # Reading every member checks its CRC, so that a damaged file fails here and not later.
     with np.load(path, allow_pickle=False) as content:
         arrays = {name: content[name] for name in content.files}
     state = json.loads(arrays.pop(_STATE).tobytes())

@@ -1,4 +1,4 @@
-"""All settings of a training run that decide its outcome or its records."""
+"""The settings of a training run."""
 
 import dataclasses
 
@@ -16,42 +16,41 @@ class TrainingConfig:
     """Settings of a run; those of `OPERATIONAL` may change when it is resumed.
 
     Attributes:
-        batch_size: Patches in a list, over all replicas.
+        batch_size: Number of patches in a list, over all replicas.
         steps: Number of updates.
         seed: Of weights, batches, dropout and augmentation.
         learning_rate: At 1,024 patches; scaled linearly with the batch size.
-        schedule: How the rate falls, see `schedule.learning_rate`.
-        warmup: Share of the run over which the rate rises to what the schedule says. It takes
-            most of the harm from a rate that is too high (docs/results.md).
-        decay_steps: After how many steps `"step"` divides the rate by ten.
+        schedule: How the rate decays, see `schedule.learning_rate`.
+        warmup: Share of the run over which the rate rises to that of the schedule. It makes
+            training less sensitive to a rate that is too high (docs/results.md).
+        decay_steps: Number of steps after which `"step"` divides the rate by ten.
         momentum: Of SGD.
         weight_decay: Added to the gradient of kernels, times the kernel.
         transformer_rate: Factor of the rate of the spatial transformer's prediction layer. The
-            paper has 0.01, with which the maps of this transformer ran away (docs/results.md).
-        clip_norm: Largest norm of the whole gradient; 0 for any.
-        same_sequence: What patches of other groups of the same sequence are: `"ignored"`, or
-            `"distractors"`, or `"mined"`: distractors where label mining found them far apart.
+            paper uses 0.01, with which this transformer diverges (docs/results.md).
+        clip_norm: Maximum norm of the whole gradient; 0 for no limit.
+        same_sequence: How patches of other groups of the same sequence count: `"ignored"`,
+            `"distractors"`, or `"mined"`: as distractors where label mining found them far apart.
         loss: `"average_precision"` or `"hardest_in_batch"`.
         form: Form of Average Precision.
-        distance: By which a real head's descriptors are ranked, `"euclidean"` or `"squared"`: the
-            order is the same, but not what falls into a bin. Bits have the Hamming distance.
-        bins: Histogram bins; 0 for the default of the distance.
+        distance: Distance that descriptors of a real head are ranked by, `"euclidean"` or
+            `"squared"`: the order is the same, but the histogram bins differ. Binary heads use the
+            Hamming distance.
+        bins: Number of histogram bins; 0 for the default of the distance.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.
         width: Multiplier of the network's filters.
         dropout: Before the last convolution.
         spatial_transformer: Whether patches are aligned first.
-        padding: What the transformer sees outside of a patch.
-        magnification: Which the patches were cut at.
-        turn: Whether groups are flipped and turned by quarters.
-        affine_jitter: Strength of random affine maps of each patch.
-        photometric_jitter: Strength of random changes of light of each patch.
+        padding: What the transformer sees outside a patch.
+        magnification: What the patches were cut at.
+        turn: Whether groups are flipped and turned by quarters at random.
         synchronized_batch_norm: Whether batch statistics are taken over all replicas.
         precision: `"float32"` or `"mixed_bfloat16"`.
         xla: Whether the step is compiled.
         checkpoint_every: Steps between checkpoints.
         validate_every: Steps between validations.
-        log_every: Steps between lines of the log.
+        log_every: Steps between entries of the log.
     """
 
     batch_size: int = 1024
@@ -78,8 +77,6 @@ class TrainingConfig:
     padding: str = "replicate"
     magnification: float = 5.0
     turn: bool = False
-    affine_jitter: float = 0.0
-    photometric_jitter: float = 0.0
     synchronized_batch_norm: bool = False
     precision: str = "float32"
     xla: bool = False
@@ -90,18 +87,13 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
             if getattr(self, name) < 1:
-                raise InputError(f"--{name} must be at least 1, not {getattr(self, name)}.")
-        for name in ("seed", "weight_decay", "clip_norm", "affine_jitter", "photometric_jitter"):
-            if getattr(self, name) < 0:
-                raise InputError(f"--{name} must not be negative, but is {getattr(self, name)}.")
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.seed < 0:
+            raise InputError(f"seed must not be negative, but is {self.seed}.")
         if not self.learning_rate > 0:
-            raise InputError(f"--learning_rate must be above 0, not {self.learning_rate}.")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"--momentum must be in [0, 1), not {self.momentum}.")
+            raise InputError(f"learning_rate must be above 0, not {self.learning_rate}.")
         if not 0 <= self.warmup < 1:
-            raise InputError(f"--warmup must be in [0, 1), not {self.warmup}.")
-        if self.schedule == "step" and self.decay_steps < 1:
-            raise InputError("--schedule=step wants --decay_epochs or --decay_steps above 0.")
+            raise InputError(f"warmup must be in [0, 1), not {self.warmup}.")
         for name, allowed in (
             ("schedule", SCHEDULES),
             ("same_sequence", SAME_SEQUENCE),
@@ -111,16 +103,16 @@ class TrainingConfig:
         ):
             if getattr(self, name) not in allowed:
                 raise InputError(
-                    f"--{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
+                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
                 )
         if self.head == "binary" and self.distance != "euclidean":
             raise InputError(
-                f"--distance={self.distance} is for floats: bits are ranked by the Hamming "
-                "distance; leave it out with --head=binary."
+                f"distance {self.distance!r} is for real heads: leave it out for binary ones, "
+                "which are ranked by the Hamming distance."
             )
 
     def rate_at(self, step: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Returns the learning rate of a step, counted from 0."""
         base = self.learning_rate * self.batch_size / 1024
         return learning_rate(self.schedule, base, step, self.steps, self.decay_steps, self.warmup)
 
@@ -129,10 +121,10 @@ OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
 
 
 def difference(now: TrainingConfig, before: dict) -> str | None:
-    """Names the first setting in which a checkpoint's run differs so that it cannot be resumed."""
+    """Describes the first setting that keeps a run from being resumed; None if there is none."""
     for field in dataclasses.fields(now):
         # A setting that did not exist then had the value that is its default now.
         old, new = before.get(field.name, field.default), getattr(now, field.name)
         if field.name not in OPERATIONAL and old != new:
-            return f"--{field.name} was {old!r} and is {new!r} now"
+            return f"{field.name} was {old!r} and is {new!r} now"
     return None

@@ -1,4 +1,4 @@
-"""The record of a run, `train.json`: what was trained, on what, with what, and how it went."""
+"""The record of a run, `train.json`: settings, data, environment and history."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ _PACKAGES = ("doap_tf", "tensorflow", "keras", "numpy", "tensorflow-datasets")
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and git revision."""
+    """Returns versions, devices and git revision."""
     import tensorflow as tf
 
     return {
@@ -30,7 +30,7 @@ def environment() -> dict[str, Any]:
 
 
 def write_record(directory: pathlib.Path, record: dict[str, Any]) -> None:
-    """Writes `train.json`, replacing an older one only when the new one is whole."""
+    """Writes `train.json`, whole or not at all."""
     with files.write_atomically(directory / "train.json") as temporary:
         temporary.write_text(json.dumps(record, indent=2) + "\n")
 

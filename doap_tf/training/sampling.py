@@ -32,28 +32,28 @@ def make_sampler(
     views: int | None,
     sequence_share: float | None = None,
 ) -> Sampler | MixtureSampler:
-    """Gives a sampler over one dataset, or over the concatenation of several.
+    """Returns a sampler over one dataset, or over the concatenation of several.
 
     Args:
         name: One of `SAMPLERS`; of several datasets, those without sequences are sampled by
             groups.
         parts: The datasets.
-        weights: The share of each in a batch; equal shares if empty.
+        weights: Share of each dataset in a batch; equal shares if empty.
         batch_size: M.
         seed: Of the order of batches.
-        views: At most so many patches of a group; None for all.
+        views: Maximum number of patches per group; None for all.
         sequence_share: `share` of a `SameSequenceSampler`; None for its default.
     """
     if name not in _SAMPLERS:
-        raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {name!r}.")
+        raise InputError(f"sampler must be one of {', '.join(SAMPLERS)}, not {name!r}.")
     options: dict[str, float] = {}
     if sequence_share is not None:
         if name != "same_sequence":
-            raise InputError(f"--sequence_share wants --sampler=same_sequence, not {name}.")
+            raise InputError(f"sequence_share requires the sampler same_sequence, not {name}.")
         options["share"] = sequence_share
     weights = list(weights) or [1.0] * len(parts)
     if len(weights) != len(parts):
-        raise InputError(f"{len(parts)} datasets want as many weights, not {len(weights)}.")
+        raise InputError(f"{len(weights)} weights are given for {len(parts)} datasets.")
     if len(parts) == 1:
         return _SAMPLERS[name](parts[0], batch_size, seed, views, **options)
     samplers = []

@@ -1,4 +1,4 @@
-"""How the learning rate rises and falls during training."""
+"""The learning rate over a run: warm-up and decay."""
 
 import math
 
@@ -8,13 +8,13 @@ SCHEDULES = ("linear", "step", "cosine")
 def learning_rate(
     schedule: str, base: float, step: int, steps: int, decay_steps: int, warmup: float = 0.0
 ) -> float:
-    """The rate at a step, counted from 0.
+    """Returns the rate at a step, counted from 0.
 
     Args:
         schedule: `"linear"` to zero over all steps, `"step"` divides by ten after every
             `decay_steps`, `"cosine"` to zero over all steps.
-        base: The rate that the schedule starts with.
-        step: Which step.
+        base: Rate at the start of the schedule.
+        step: Number of the step.
         steps: Number of steps of the run.
         decay_steps: For `"step"`.
         warmup: Share of the run over which a factor of the rate rises linearly to 1.

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from doap_tf.data.augmentation import augment
+from doap_tf.data.augmentation import turn_groups
 from doap_tf.losses import AveragePrecisionLoss, HardestInBatchLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
@@ -18,8 +18,8 @@ class TrainingStep:
 
     Args:
         config: Settings of the run.
-        strategy: Devices; a batch is cut into equal parts for its replicas, while the list that
-            is ranked is the whole batch.
+        strategy: Devices; a batch is divided equally among its replicas, while the list that is
+            ranked is the whole batch.
         far_apart: Table of label mining, bool [sequences, K, K], or None.
     """
 
@@ -42,7 +42,7 @@ class TrainingStep:
             config.transformer_rate if "/prediction/" in variable.path else 1.0
             for variable in self.network.trainable_variables
         ]
-        # XLA compiles as much as it can take: not the collectives, nor updates under a strategy.
+        # XLA compiles neither collectives nor updates under a strategy.
         self._forward: Callable = self.network
         self._differentiate: Callable = self._loss_and_gradients
         if strategy is tf.distribute.get_strategy():  # the default one
@@ -55,7 +55,7 @@ class TrainingStep:
         self._update = tf.function(lambda *inputs: strategy.run(self._replica_update, args=inputs))
 
     def restart(self, seed: int) -> None:
-        """Goes back to the start of a run with another seed; what was compiled serves again."""
+        """Resets weights and optimiser to the start of a run; compiled functions are reused."""
         self._seed = seed
         with precision(self._config.precision):
             fresh = self._fresh_network()
@@ -70,20 +70,20 @@ class TrainingStep:
 
     @property
     def variables(self) -> list[Any]:
-        """All that a checkpoint must hold: weights, statistics, dropout's seeds, momentum."""
+        """The contents of a checkpoint: weights, statistics, dropout's seeds, momentum."""
         return [*self.network.variables, *self.optimizer.variables]
 
     def __call__(self, patches: np.ndarray, labels: np.ndarray, rate: float, step: int) -> Any:
-        """Updates the network; gives the loss of the whole list as a scalar tensor.
+        """Updates the network; returns the loss of the whole list as a scalar tensor.
 
         Args:
             patches: uint8 [M, S, S, 1].
             labels: int32 [M, 3].
             rate: Learning rate of this step.
-            step: Number of this step, which augmentation is seeded with.
+            step: Number of this step, which seeds augmentation.
         """
         seed = tf.constant([self._seed, step], tf.int32)
-        # Made on a GPU, a rate that is new in every step would wait for the step before.
+        # On a GPU, a rate that changes in every step would wait for the step before.
         with tf.device("CPU:0"):
             host_rate = tf.constant(rate, tf.float32)
         losses = self._update(self._parts(patches), self._parts(labels), host_rate, seed)
@@ -115,15 +115,9 @@ class TrainingStep:
     def _loss_and_gradients(
         self, patches: tf.Tensor, labels: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        config = self._config
-        patches = augment(
-            patches,
-            labels[:, 0],
-            seed,
-            turn=config.turn,
-            affine=config.affine_jitter,
-            photometric=config.photometric_jitter,
-        )
+        patches = tf.cast(patches, tf.float32)
+        if self._config.turn:
+            patches = turn_groups(patches, labels[:, 0], seed)
         variables = self.network.trainable_variables
         with tf.GradientTape() as tape:
             loss = self.loss(labels, self._forward(patches, training=True))
@@ -140,7 +134,7 @@ class TrainingStep:
     def _decayed(self, variable: Any, gradient: tf.Tensor) -> tf.Tensor:
         if not variable.path.endswith("/kernel"):
             return gradient
-        # The optimiser sums over replicas, and the decay must count once.
+        # The optimiser sums over replicas, and the decay must count only once.
         return gradient + (self._config.weight_decay / self._replicas) * variable.value
 
     def _clipped(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -151,7 +145,7 @@ class TrainingStep:
 
 
 def make_network(config: TrainingConfig) -> DescriptorNetwork:
-    """The network of a run, built and freshly initialised."""
+    """Returns the network of a run, built and freshly initialised."""
     network = DescriptorNetwork(
         output_dim=config.dimension,
         head=config.head,
@@ -168,7 +162,7 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
 
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:
-    """The loss of a run."""
+    """Returns the loss of a run."""
     distance = "hamming" if config.head == "binary" else config.distance
     if config.loss == "hardest_in_batch":
         return HardestInBatchLoss(distance=distance, far_apart=far_apart)

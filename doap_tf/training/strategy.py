@@ -1,4 +1,4 @@
-"""On which devices a run computes, and with what precision."""
+"""The devices and the precision that a run computes with."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ STRATEGIES = ("auto", "none", "mirrored", "multi_worker")
 
 
 def make_strategy(name: str) -> tf.distribute.Strategy:
-    """Gives the strategy of that name.
+    """Returns the strategy of a name.
 
     Args:
         name: `"none"`: one device. `"mirrored"`: all GPUs of this machine, or all logical CPUs
@@ -21,7 +21,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
             several machines if TF_CONFIG is set, mirrored where there is a GPU, otherwise none.
     """
     if name not in STRATEGIES:
-        raise InputError(f"--strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
+        raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
     if name == "auto":
         if os.environ.get("TF_CONFIG"):
             name = "multi_worker"
@@ -39,7 +39,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process writes checkpoints and records."""
+    """Returns whether this process writes checkpoints and records."""
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type is None:
         return True
@@ -52,10 +52,10 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 @contextlib.contextmanager
 def precision(policy: str) -> Iterator[None]:
-    """Sets the policy for networks that are made inside."""
+    """Sets the dtype policy of networks that are built inside."""
     before = tf.keras.config.dtype_policy()
     tf.keras.config.set_dtype_policy(policy)
-    # Who asks for float32 gets it; beside bfloat16 the products of the loss may be rounded.
+    # float32 means float32; beside bfloat16 the products of the loss may be rounded to TF32.
     tf.config.experimental.enable_tensor_float_32_execution(policy != "float32")
     try:
         yield
@@ -73,7 +73,7 @@ def _check_cluster(text: str) -> None:
         known = cluster["cluster"][cluster["task"]["type"]][cluster["task"]["index"]]
     except (ValueError, LookupError, TypeError) as error:
         raise InputError(
-            f"--strategy=multi_worker wants TF_CONFIG such as {example}, not {text!r}."
+            f"the strategy multi_worker requires TF_CONFIG such as {example}, not {text!r}."
         ) from error
     if not isinstance(known, str):
         raise InputError(f"TF_CONFIG must name this task as host:port, not {known!r}.")

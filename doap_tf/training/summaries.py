@@ -1,9 +1,11 @@
-"""TensorBoard events, written by TensorFlow alone: TensorBoard itself need not be installed."""
+"""TensorBoard events, written by TensorFlow alone: TensorBoard need not be installed."""
 
 import pathlib
 
 import numpy as np
 import tensorflow as tf
+
+from doap_tf.drawing.pictures import encode_png
 
 _Metadata = tf.compat.v1.SummaryMetadata
 
@@ -12,7 +14,7 @@ class Summaries:
     """Scalars and pictures of a run.
 
     Args:
-        directory: Where TensorBoard looks for them; None writes nothing.
+        directory: Where TensorBoard finds them; None writes nothing.
     """
 
     def __init__(self, directory: pathlib.Path | None):
@@ -24,29 +26,22 @@ class Summaries:
 
     def scalars(self, values: dict[str, float], step: int) -> None:
         """Writes numbers by name."""
-        metadata = _Metadata(
-            plugin_data=_Metadata.PluginData(plugin_name="scalars"), data_class="DATA_CLASS_SCALAR"
-        )
-        with self._writer.as_default():
-            for name, value in values.items():
-                tf.summary.write(name, tf.constant(value, tf.float32), step, metadata)
+        for name, value in values.items():
+            self._write("scalars", "SCALAR", name, tf.constant(value, tf.float32), step)
 
     def image(self, name: str, picture: np.ndarray, step: int) -> None:
-        """Writes a picture, uint8 [H, W] or [H, W, 3]."""
-        metadata = _Metadata(
-            plugin_data=_Metadata.PluginData(plugin_name="images"),
-            data_class="DATA_CLASS_BLOB_SEQUENCE",
-        )
+        """Writes a picture, uint8 [H, W] or BGR [H, W, 3]."""
         height, width = picture.shape[:2]
-        content = tf.stack([str(width), str(height), encode_png(picture)])
-        with self._writer.as_default():
-            tf.summary.write(name, content, step, metadata)
+        content = tf.constant([str(width), str(height), encode_png(picture)])
+        self._write("images", "BLOB_SEQUENCE", name, content, step)
 
     def flush(self) -> None:
         """Makes what was written visible to others."""
         self._writer.flush()
 
-
-def encode_png(picture: np.ndarray) -> tf.Tensor:
-    """Encodes uint8 [H, W] or [H, W, 3] without OpenCV."""
-    return tf.io.encode_png(picture if picture.ndim == 3 else picture[..., np.newaxis])
+    def _write(self, plugin: str, kind: str, name: str, content: tf.Tensor, step: int) -> None:
+        metadata = _Metadata(
+            plugin_data=_Metadata.PluginData(plugin_name=plugin), data_class=f"DATA_CLASS_{kind}"
+        )
+        with self._writer.as_default():
+            tf.summary.write(name, content, step, metadata)

@@ -1,9 +1,10 @@
-"""The training loop: steps, logs, validation, checkpoints, and a clean end whatever happens."""
+"""The training loop: steps, logs, validation and checkpoints."""
 
 import contextlib
 import dataclasses
 import pathlib
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,9 +18,12 @@ from doap_tf import files
 from doap_tf.commands import Interrupted
 from doap_tf.data import MixtureSampler, PatchGroups, Sampler
 from doap_tf.descriptors.descriptor import Descriptor
+from doap_tf.drawing.patches import contact_sheet, draw_alignment
+from doap_tf.drawing.plots import draw_distances
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.training import pictures, record
+from doap_tf.progress import progress
+from doap_tf.training import record
 from doap_tf.training.batches import Batch, Batches
 from doap_tf.training.checkpoints import Checkpoints
 from doap_tf.training.config import TrainingConfig, difference
@@ -29,15 +33,14 @@ from doap_tf.training.summaries import Summaries
 from doap_tf.training.validation import Evaluation, Validation
 
 MODEL_FILE = "model.keras"
-_PICTURED = 16
 
 
 class DivergedError(InputError):
-    """The loss is not finite any more."""
+    """The loss or a weight is not finite."""
 
 
 class _Pending(NamedTuple):
-    """A step whose loss has not been looked at yet."""
+    """A step whose loss has not been checked yet."""
 
     step: int
     rate: float
@@ -46,15 +49,20 @@ class _Pending(NamedTuple):
 
 
 class Trainer:
-    """Trains a network and keeps all that a crash must not lose.
+    """Trains a network; a run that is interrupted resumes from its last checkpoint.
 
     Args:
         config: Settings.
         groups: Patches to train on, of the network's input size.
         sampler: Makes lists of `config.batch_size` rows of `groups`.
         validation: Chooses the best model.
-        train_dir: Where everything is written. A run that was interrupted there goes on.
-        strategy: Devices.
+        train_dir: Folder for everything that is written, and to resume from.
+        strategy: Devices; the default strategy by default.
+        step: A compiled step to reuse, whose settings differ at most in seed, number of steps,
+            learning rate and its schedule; it is restarted. By default one is made.
+
+    Attributes:
+        descriptor: Describes patches with the network as it was last validated.
     """
 
     def __init__(
@@ -65,6 +73,7 @@ class Trainer:
         validation: Validation,
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
+        step: TrainingStep | None = None,
     ):
         self._config = config
         self._groups = groups
@@ -74,16 +83,20 @@ class Trainer:
         self._strategy = strategy or tf.distribute.get_strategy()
         if config.batch_size % self._strategy.num_replicas_in_sync:
             raise InputError(
-                f"--batch_size {config.batch_size} cannot be shared equally by "
+                f"batch_size {config.batch_size} is not a multiple of the "
                 f"{self._strategy.num_replicas_in_sync} replicas."
             )
-        if config.same_sequence == "mined" and groups.far_apart is None:
-            raise InputError(f"{groups.source} has no mined labels: give --label_mining.")
-        self._step = TrainingStep(
-            config,
-            self._strategy,
-            groups.far_apart if config.same_sequence == "mined" else None,
-        )
+        mined = config.same_sequence == "mined"
+        if mined and groups.far_apart is None:
+            raise InputError(
+                f"{groups.source} has no mined labels, which same_sequence 'mined' requires: "
+                "use label_mining."
+            )
+        if step is None:
+            step = TrainingStep(config, self._strategy, groups.far_apart if mined else None)
+        else:
+            step.restart(config.seed)
+        self._step = step
         if groups.size != self._step.network.input_size:
             raise InputError(
                 f"the network takes patches of {self._step.network.input_size} pixels, but those "
@@ -92,12 +105,12 @@ class Trainer:
         for patches in (groups, validation.groups):
             if patches.magnification not in (None, config.magnification):
                 raise InputError(
-                    f"--magnification={config.magnification:g} is not what the patches of "
-                    f"{patches.source} were cut at: give --magnification={patches.magnification:g}."
+                    f"magnification is {config.magnification:g}, but the patches of "
+                    f"{patches.source} were cut at {patches.magnification:g}."
                 )
-        # Networks under a strategy or a mixed policy are described by a plain copy of themselves.
+        # A copy without strategy and mixed precision, for validation and export.
         self._plain = make_network(config)
-        self._descriptor = Descriptor(self._plain)
+        self.descriptor = Descriptor(self._plain)
         self._checkpoints = Checkpoints(train_dir / "checkpoints")
         self._history: list[dict[str, Any]] = []
         self._best: dict[str, Any] = {"matching_map": -1.0}
@@ -106,11 +119,11 @@ class Trainer:
         """Trains to the end, from the newest checkpoint if there is one.
 
         Returns:
-            The network that was best on the validation groups, which `model.keras` holds too.
+            The network that was best on the validation groups, also saved as `model.keras`.
 
         Raises:
             Interrupted: After SIGTERM or Ctrl-C, with a checkpoint written.
-            DivergedError: The loss is not finite; the last checkpoint is untouched.
+            DivergedError: The loss is not finite; the last checkpoint is kept.
         """
         config = self._config
         start = self._restore()
@@ -118,14 +131,18 @@ class Trainer:
         if chief:
             self._claim_directory()
         summaries = Summaries(self._directory / "tensorboard" if chief else None)
-        bar = tqdm.tqdm(
-            total=config.steps, initial=start, unit="step", desc="training", disable=not chief
-        )
         batches = Batches(
             self._groups, self._sampler, with_sequences=config.same_sequence != "distractors"
         )
         if start == 0:
             self._validate(0, summaries)
+        bar = progress(
+            title="training",
+            total=config.steps,
+            initial=start,
+            unit="step",
+            disable=None if chief else True,
+        )
         pending: list[_Pending] = []
         logged = time.perf_counter()
         with bar, batches, _signals() as stop:
@@ -154,23 +171,23 @@ class Trainer:
                     logged = time.perf_counter()
                 if stopped and not last:
                     raise Interrupted(
-                        f"interrupted after step {done} of {config.steps}; the same command goes "
-                        f"on from {self._directory}."
+                        f"interrupted after step {done} of {config.steps}; the same command "
+                        f"resumes from {self._directory}."
                     )
         return self._finish()
 
     def _claim_directory(self) -> None:
-        """Finds out before the first step whether the run can be kept."""
+        """Checks before the first step that the folder can be written."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._write_record()
         except OSError as error:
             raise InputError(
-                f"--train_dir {self._directory} cannot be written: {error.strerror}."
+                f"the folder {self._directory} cannot be written: {error.strerror}."
             ) from error
 
     def _restore(self) -> int:
-        """Goes back to the newest checkpoint; gives the number of steps done."""
+        """Restores the newest checkpoint; returns the number of steps done."""
         checkpoint = self._checkpoints.newest()
         if checkpoint is None:
             return 0
@@ -180,8 +197,8 @@ class Trainer:
             changed = f"the data were {state['data']!r} and are {self._groups.source!r} now"
         if changed is not None:
             raise InputError(
-                f"{self._directory} holds a run that cannot be resumed with these flags: "
-                f"{changed}. Choose another --train_dir or remove that one."
+                f"{self._directory} holds a run that cannot be resumed: {changed}. Choose another "
+                "folder or remove that one."
             )
         variables = self._step.variables
         for number, variable in enumerate(variables):
@@ -202,7 +219,7 @@ class Trainer:
         if not all(np.isfinite(array).all() for array in arrays.values()):
             raise DivergedError(
                 f"weights are not finite after step {done}; the last checkpoint in "
-                f"{self._directory} is untouched. Lower --learning_rate or set --clip_norm."
+                f"{self._directory} is kept. Lower learning_rate or set clip_norm."
             )
         self._checkpoints.save(
             done,
@@ -218,7 +235,7 @@ class Trainer:
         )
 
     def _checked(self, pending: list[_Pending]) -> list[float]:
-        """Waits for the losses of these steps and stops at the first one that is not finite."""
+        """Waits for the losses of some steps; raises at the first one that is not finite."""
         losses = []
         for step in pending:
             loss = float(step.loss)
@@ -226,7 +243,7 @@ class Trainer:
                 raise DivergedError(
                     f"the loss is {loss} at step {step.step}, learning rate {step.rate:.3g}, on "
                     f"{self._provenance(step.rows)}; the last checkpoint in {self._directory} is "
-                    "untouched. Lower --learning_rate or set --clip_norm."
+                    "kept. Lower learning_rate or set clip_norm."
                 )
             losses.append(loss)
         return losses
@@ -258,13 +275,16 @@ class Trainer:
         bar.set_postfix(shown)
 
     def _validate(self, done: int, summaries: Summaries) -> None:
-        """Scores the network as it is and keeps it if it is the best so far."""
+        """Scores the network and saves it if it is the best so far."""
         if not is_chief(self._strategy):
             return
-        for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):
-            plain.assign(trained)
-        evaluation = self._validation.evaluate(self._descriptor)
+        self._copy_weights()
+        evaluation = self._validation.evaluate(self.descriptor)
         scores = evaluation.scores
+        tqdm.tqdm.write(
+            f"step {done} of {self._config.steps}: validation mAP {scores['matching_map']:.3f}"
+        )
+        sys.stdout.flush()
         self._history.append({"step": done, "validation": scores})
         summaries.scalars({f"validation/{name}": value for name, value in scores.items()}, done)
         self._draw(done, evaluation, summaries)
@@ -274,20 +294,23 @@ class Trainer:
             with files.write_atomically(self._directory / MODEL_FILE) as temporary:
                 self._plain.save(temporary)
 
+    def _copy_weights(self) -> None:
+        for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):
+            plain.assign(trained)
+
     def _draw(self, done: int, evaluation: Evaluation, summaries: Summaries) -> None:
-        groups = self._validation.groups
         if done == 0:
-            summaries.image("patch_groups", pictures.patch_groups(self._groups), 0)
+            chosen = range(min(12, self._groups.group_count))
+            summaries.image("patch_groups", contact_sheet(self._groups, chosen, columns=16), 0)
         if self._plain.transformer is not None:
-            rows = groups.rows_of(0)[:_PICTURED]
-            picture = pictures.aligned_patches(self._plain, groups.patches[rows])
+            groups = self._validation.groups
+            picture = draw_alignment(self.descriptor, groups.patches[groups.rows_of(0)])
             summaries.image("aligned_patches", picture, done)
-        histogram = pictures.distance_histogram(
-            evaluation.matching_distances, evaluation.other_distances
-        )
-        summaries.image("distances", histogram, done)
+        distances = (evaluation.matching_distances, evaluation.other_distances)
+        summaries.image("distances", draw_distances({"": distances}), done)
 
     def _finish(self) -> DescriptorNetwork:
+        self._copy_weights()
         if not is_chief(self._strategy):
             return self._plain
         self._write_record()

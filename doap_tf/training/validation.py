@@ -1,4 +1,4 @@
-"""Scores of a descriptor on held-out patch groups, which models are chosen by."""
+"""Scores of a descriptor on held-out patch groups, by which models are chosen."""
 
 from typing import NamedTuple
 
@@ -40,12 +40,12 @@ class Validation:
         ]
         if not self._lists:
             raise InputError(
-                f"{groups.source} holds no two groups of several patches to validate on: "
-                "choose a larger --validation_fraction."
+                f"{groups.source} has fewer than two groups of several patches to validate on: "
+                "hold out a larger fraction."
             )
 
     def evaluate(self, descriptor: PatchDescriptor) -> Evaluation:
-        """Matching mAP (and by level where groups have HPatches' 16 views) and FPR95."""
+        """Computes matching mAP, by level too where groups have HPatches' 16 views, and FPR95."""
         views: dict[int, list[float]] = {}
         matching, other = [], []
         for members in self._lists:
@@ -79,7 +79,7 @@ class Validation:
 
 
 def _lists(groups: PatchGroups, rng: np.random.Generator) -> list[np.ndarray]:
-    """Groups of several patches that compete with each other."""
+    """Returns lists of groups that compete with each other."""
     parts = [members[:_LARGEST_LIST] for members in groups.groups_by_sequence.values()]
     alone = rng.permutation(np.flatnonzero(groups.group_sequence < 0))
     alone = alone[groups.group_sizes[alone] >= 2]

@@ -154,6 +154,6 @@ def test_bad_input(named, tmp_path):
     damaged = prepared(tmp_path / "damaged")
     (record,) = damaged.info.splits["v_one"].filepaths
     record.write_bytes(record.read_bytes()[:-7])
-    with pytest.raises(InputError, match="is cut short: prepare the dataset again"):
+    with pytest.raises(InputError, match="is truncated"):
         PatchGroups.from_tfds(damaged, "v_one", 32, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()

@@ -100,11 +100,11 @@ def test_mined_labels_are_kept_and_found(patterned, tmp_path, monkeypatch):
 
     for path in (tmp_path / "groups").glob("mined-*"):
         path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"mined-.*npz is damaged"):
+    with pytest.raises(InputError, match=r"mined-.*npz cannot be read"):
         mine_labels(groups, clusters=5)
 
 
-def test_a_full_disk_costs_no_labels(patterned, tmp_path, monkeypatch):
+def test_a_full_disk_costs_no_labels(patterned, tmp_path, monkeypatch, caplog):
     groups = patterned.save(tmp_path / "groups")
     before = sorted(path.name for path in (tmp_path / "groups").iterdir())
 
@@ -112,8 +112,8 @@ def test_a_full_disk_costs_no_labels(patterned, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.warns(UserWarning, match=r"used but not kept in .*No space left"):
-        mined = mine_labels(groups, clusters=5)
+    mined = mine_labels(groups, clusters=5)
+    assert "not kept in" in caplog.text and "No space left" in caplog.text
     assert (mined.cluster[mined.sequence >= 0] >= 0).all()
     assert sorted(path.name for path in (tmp_path / "groups").iterdir()) == before
 
@@ -121,9 +121,5 @@ def test_a_full_disk_costs_no_labels(patterned, tmp_path, monkeypatch):
 def test_bad_input(patterned, make_groups):
     with pytest.raises(InputError, match="no sequences"):
         mine_labels(make_groups([2, 2]))
-    with pytest.raises(InputError, match="clusters must be at least 2"):
-        mine_labels(patterned, clusters=1)
-    with pytest.raises(InputError, match="percentile must lie"):
-        mine_labels(patterned, percentile=101)
     with pytest.raises(InputError, match="row for row"):
         mine_labels(patterned, lambda: patterned.subset(np.arange(10)))

@@ -111,7 +111,7 @@ def test_loading_what_is_missing_or_damaged(make_groups, tmp_path):
     make_groups([2, 2]).save(folder)
     patches = (folder / "patches.npy").read_bytes()
     (folder / "patches.npy").write_bytes(patches[:-10])
-    with pytest.raises(InputError, match="damaged"):
+    with pytest.raises(InputError, match=r"groups in .* cannot be read"):
         PatchGroups.load(folder)
     (folder / "patches.npy").write_bytes(patches)
     PatchGroups.load(folder)
@@ -221,11 +221,9 @@ def test_split(make_groups, by, share):
 def test_bad_splits(make_groups):
     groups = make_groups([2, 2])
     for fraction in (0, 1, -0.5):
-        with pytest.raises(InputError, match="fraction must lie above 0"):
+        with pytest.raises(InputError, match=f"not {fraction}"):
             groups.split(fraction, seed=0)
     with pytest.raises(InputError, match="without a sequence"):
         groups.split(0.5, seed=0, by="sequence")
-    with pytest.raises(InputError, match='by must be "group"'):
-        groups.split(0.5, seed=0, by="patch")
-    with pytest.raises(InputError, match="only one group"):
+    with pytest.raises(InputError, match="single group"):
         make_groups([4]).split(0.5, seed=0)

@@ -103,7 +103,6 @@ def test_a_batch_that_the_groups_cannot_fill_is_refused(groups, kind):
     [
         ({"batch_size": 1}, "batch_size must be at least 2"),
         ({"batch_size": 8, "views": 1}, "views must be at least 2"),
-        ({"batch_size": 8, "seed": -1}, "seed must not be negative"),
     ],
 )
 def test_bad_arguments(groups, arguments, message):
@@ -245,8 +244,8 @@ def test_a_sequence_too_small_for_its_share_gives_all_it_has(make_groups):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sequences_per_batch": 7}, "between 1 and the 6 sequences"),
-        ({"share": 0}, "share must lie above 0"),
+        ({"sequences_per_batch": 7}, "is 7, but .* 6 sequences"),
+        ({"share": 0}, "share .* not 0"),
     ],
 )
 def test_bad_shares(groups, arguments, message):
@@ -275,7 +274,7 @@ def test_pairs_of_sequences(make_groups):
 
 def test_pairs_that_cannot_be_made(make_groups):
     groups = make_groups([4] * 20, [0] * 2 + [1] * 18)
-    with pytest.raises(InputError, match="'sequence0' can give only 8: choose at most 16"):
+    with pytest.raises(InputError, match="'sequence0' has only 8: choose at most 16"):
         SequencePairSampler(groups, 18)
     with pytest.raises(InputError, match="even"):
         SequencePairSampler(groups, 15)

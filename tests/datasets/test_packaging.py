@@ -1,22 +1,15 @@
-"""`doap_tf.datasets` is found in a clone, an editable install and a wheel."""
+"""`doap_tf.datasets` is found in a clone; `.ci/use_wheel` looks for it in a wheel."""
 
-import configparser
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import zipfile
-
-import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATASETS = ("hpatches", "oxford_affine", "rome_patches", "ubc_phototour")
 
 IMPORT = f"""
-import importlib, pathlib, site, sys
-for folder in sys.argv[2:]:
-    site.addsitedir(folder)  # unlike PYTHONPATH, as an installer's folder
+import importlib, pathlib, sys
 import datasets
 assert datasets.__file__.startswith(sys.argv[1]), datasets.__file__
 from doap_tf.data.builders import builder
@@ -30,66 +23,16 @@ print(pathlib.Path(importlib.import_module("doap_tf.datasets.hpatches").__file__
 """
 
 
-def import_with(installed, tmp_path, cwd):
-    """Imports everything beside another package called `datasets`; gives where hpatches lies."""
+def test_a_clones_builders_live_beside_another_package_called_datasets(tmp_path):
     other = tmp_path / "site" / "datasets"
     other.mkdir(parents=True)
     (other / "__init__.py").touch()
     finished = subprocess.run(
-        [sys.executable, "-c", IMPORT, str(tmp_path), *installed],
+        [sys.executable, "-c", IMPORT, str(tmp_path)],
         capture_output=True,
         text=True,
-        cwd=cwd,
+        cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(other.parent)},
     )
     assert finished.returncode == 0, finished.stderr
-    return pathlib.Path(finished.stdout.splitlines()[-1])
-
-
-def test_a_clone_s_builders_live_beside_another_package_called_datasets(tmp_path):
-    assert import_with([], tmp_path, cwd=ROOT) == ROOT / "datasets" / "hpatches"
-
-
-def test_setup_cfg_lists_every_package():
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    listed = config["options"]["packages"].split()
-    packages = [file.parent.relative_to(ROOT).parts for file in ROOT.glob("doap_tf/**/__init__.py")]
-    packages += [("doap_tf", "datasets")]
-    packages += [
-        ("doap_tf", "datasets", file.parent.name) for file in ROOT.glob("datasets/*/__init__.py")
-    ]
-    assert set(listed) == set(map(".".join, packages))
-    assert not (ROOT / "datasets" / "__init__.py").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("install", ["wheel", "editable"])
-def test_an_install_holds_builders_and_their_files(tmp_path, install):
-    clone = tmp_path / "clone"
-    for name in ("doap_tf", "datasets"):
-        shutil.copytree(ROOT / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, clone)
-    if install == "wheel":
-        command = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(clone)]
-    else:
-        target = tmp_path / "target"
-        command = ["install", "--no-deps", "--no-build-isolation", "--target", str(target)]
-        command += ["-e", str(clone)]
-    subprocess.run([sys.executable, "-m", "pip", "-q", *command], check=True)
-    if install == "wheel":
-        (wheel,) = tmp_path.glob("doap_tf-*.whl")
-        with zipfile.ZipFile(wheel) as packed:
-            tops = {name.split("/")[0] for name in packed.namelist()}
-            assert {top for top in tops if not top.endswith(".dist-info")} == {"doap_tf"}
-            packed.extractall(tmp_path / "target")
-        weights = pathlib.Path("doap_tf", "pretrained", "weights")
-        shipped = {file.name for file in (tmp_path / "target" / weights).iterdir()}
-        assert shipped == {file.name for file in (ROOT / weights).iterdir()}
-        expected = tmp_path / "target" / "doap_tf" / "datasets" / "hpatches"
-    else:
-        expected = clone / "datasets" / "hpatches"
-    found = import_with([str(tmp_path / "target")], tmp_path, cwd=tmp_path)
-    assert found == expected
+    assert finished.stdout.splitlines()[-1] == str(ROOT / "datasets" / "hpatches")

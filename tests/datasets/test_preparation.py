@@ -38,10 +38,6 @@ def leftovers(data_dir):
     ]
 
 
-def cut_first_line(path):
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
-
-
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
@@ -50,10 +46,10 @@ def cut_first_line(path):
             lambda f: (f / "patches0001.bmp").write_bytes(
                 (f / "patches0001.bmp").read_bytes()[:-100]
             ),
-            "patches0001.bmp .* no whole image",
+            "patches0001.bmp .* not an image",
         ),
-        ("ubc_phototour", lambda f: (f / "patches0000.bmp").unlink(), "lacks mosaic patches0000"),
-        ("ubc_phototour", lambda f: cut_first_line(f / "info.txt"), "the list is cut short"),
+        ("ubc_phototour", lambda f: (f / "patches0000.bmp").unlink(), "place of mosaic 0"),
+        ("ubc_phototour", lambda f: (f / "info.txt").write_text("1 0\n"), "info.txt has 1 lines"),
         (
             "hpatches",
             lambda f: cv2.imwrite(str(f / "v_courses/h2.png"), np.zeros((130, 64), np.uint8)),
@@ -69,7 +65,7 @@ def cut_first_line(path):
         (
             "rome_patches",
             lambda f: (f / "patch_retrieval_Rome_test.mat").write_text("<html>"),
-            "Rome_test.mat is no MATLAB file",
+            "Rome_test.mat is not a MATLAB file",
         ),
         (
             "oxford_affine",
@@ -79,7 +75,7 @@ def cut_first_line(path):
         (
             "oxford_affine",
             lambda f: (f / "graf/H1to4p").write_text("<html> not found"),
-            "H1to4p is no homography",
+            "H1to4p is not a homography",
         ),
     ],
 )
@@ -179,23 +175,53 @@ def no_network(monkeypatch):
     monkeypatch.setattr(urllib.request, "urlopen", refuse)
 
 
-@pytest.mark.parametrize(
-    ("name", "files"),
-    [
-        ("ubc_phototour", ["liberty.zip", "BrownPhotoTour/liberty.zip", "folder liberty"]),
-        ("hpatches", ["hpatches-release.zip", "huggingface.co", "folder hpatches-release"]),
-        ("rome_patches", ["patch_retrieval_Rome_test_labels.mat", "pascal.inrialpes.fr"]),
-        ("oxford_affine", ["wall.tar.gz", "robots.ox.ac.uk", "folder oxford_affine"]),
+ADDRESSES = {
+    ("ubc_phototour", "liberty"): [
+        "https://cmp.felk.cvut.cz/~mishkdmy/datasets/BrownPhotoTour/liberty.zip",
+        "http://icvl.ee.ic.ac.uk/vbalnt/liberty.zip",
     ],
-)
-def test_missing_files_are_told_with_where_to_get_and_to_put_them(
-    tmp_path, no_network, name, files
+    ("ubc_phototour", "yosemite_pairs"): [
+        "https://cmp.felk.cvut.cz/~mishkdmy/datasets/BrownPhotoTour/yosemite.zip",
+        "http://icvl.ee.ic.ac.uk/vbalnt/yosemite.zip",
+    ],
+    ("hpatches", None): [
+        "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/hpatches-release.zip"
+    ],
+    ("rome_patches", None): [
+        f"http://pascal.inrialpes.fr/data2/paulin/RomePatches/patch_retrieval_Rome_{part}.mat"
+        for part in ("train", "train_labels", "test", "test_labels")
+    ],
+    ("oxford_affine", "oxford"): [
+        f"https://www.robots.ox.ac.uk/~vgg/research/affine/det_eval_files/{name}.tar.gz"
+        for name in ("bark", "bikes", "boat", "graf", "leuven", "trees", "ubc", "wall")
+    ],
+    ("oxford_affine", "hpatches_sequences"): [
+        "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
+        "hpatches-sequences-release.zip"
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "config"), ADDRESSES)
+def test_every_file_has_its_whole_address(tmp_path, name, config):
+    files = builder(name, config=config, data_dir=tmp_path)._original().files
+    assert [url for urls in files.values() for url in urls] == ADDRESSES[name, config]
+    for file, urls in files.items():
+        assert all(url.endswith(f"/{file}") for url in urls)
+
+
+@pytest.mark.parametrize(("name", "config"), ADDRESSES)
+def test_missing_files_are_named_with_where_to_get_and_to_put_them(
+    tmp_path, no_network, name, config
 ):
+    missing = builder(name, config=config, data_dir=tmp_path)
     with pytest.raises(InputError) as error:
-        builder(name, data_dir=tmp_path).download_and_prepare()
+        missing.download_and_prepare()
     message = str(error.value)
     assert "\n" not in message
-    for part in [*files, f"into {tmp_path / 'downloads' / 'manual'}", "source"]:
+    original = missing._original()
+    place = f"folder {original.folder}, into {tmp_path / 'downloads' / 'manual'}"
+    for part in [*original.files, *next(iter(original.files.values())), place, "source"]:
         assert part in message
     assert not prepared(tmp_path)
 
@@ -205,7 +231,7 @@ def test_a_mirror_s_files_are_kept_if_good_and_dropped_if_not(tmp_path, monkeypa
     write("hpatches", mirror / "hpatches-release")
     archive = shutil.make_archive(str(mirror), "zip", mirror)
     original = original_files.Original(
-        (original_files.OriginalFile("hpatches-release.zip", (pathlib.Path(archive).as_uri(),)),),
+        {"hpatches-release.zip": [pathlib.Path(archive).as_uri()]},
         "hpatches-release",
         lambda folder: any(folder.glob("*/ref.png")),
     )

@@ -94,7 +94,7 @@ def test_bad_patches_are_named(shape):
 
 
 def test_unknown_baseline_is_named():
-    with pytest.raises(InputError, match=r"rootsift.*'surf'"):
+    with pytest.raises(InputError, match=r"surf.*rootsift.*doap-128"):
         load("surf")
 
 

@@ -2,10 +2,8 @@ import cv2
 import numpy as np
 import pytest
 
-import doap_tf
-from doap_tf.errors import InputError
 from doap_tf.features import similarity_frames
-from doap_tf.matching import Features, PairMatches, draw_alignment, draw_frames, draw_matches
+from doap_tf.matching import Features, PairMatches, draw_frames, draw_matches
 
 GREY = np.full((200, 300), 90, np.uint8)
 
@@ -89,31 +87,3 @@ def test_frames_are_drawn_as_ellipses():
     assert np.abs(np.array([columns.min(), columns.max()]) - (x - 160, x + 160)).max() < 4
     assert np.abs(np.array([rows.min(), rows.max()]) - (y - 160, y + 160)).max() < 4
     assert changed[round(y), round(x + 80)] and not changed[round(y), round(x - 80)]  # the ray
-
-
-def test_alignment_shows_patches_and_what_becomes_of_them():
-    from doap_tf.networks import DescriptorNetwork
-
-    patches = np.random.default_rng(0).integers(0, 256, (3, 6, 6), np.uint8)
-    patches = np.kron(patches, np.ones((7, 7), np.uint8))
-    network = DescriptorNetwork(width=0.25, spatial_transformer=True)
-    network.build((None, 42, 42, 1))
-    descriptor = doap_tf.Descriptor(network)
-    straight = draw_alignment(descriptor, patches)
-    upper, lower, columns = slice(65, 149), slice(175, 259), slice(84, 168)
-    before, after = straight[upper, columns], straight[lower, columns]
-    # At the start the map is the identity: the lower row repeats the upper one.
-    inner = slice(8, -8)
-    correlation = np.corrcoef(before[inner, inner].ravel(), after[inner, inner].ravel())[0, 1]
-    assert correlation > 0.9
-    network.transformer.prediction.bias.assign([-1, 0, 0, 0, 1, 0])
-    mirrored = draw_alignment(doap_tf.Descriptor(network), patches)[lower, columns]
-    assert (
-        np.corrcoef(mirrored[inner, inner][:, ::-1].ravel(), after[inner, inner].ravel())[0, 1]
-        > 0.9
-    )
-
-    with pytest.raises(InputError, match="spatial transformer"):
-        draw_alignment(doap_tf.Descriptor(DescriptorNetwork(width=0.25)), patches)
-    with pytest.raises(InputError, match="no patches"):
-        draw_alignment(descriptor, patches[:0])

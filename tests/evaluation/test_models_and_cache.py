@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-import doap_tf
 from doap_tf.errors import InputError
 from doap_tf.evaluation import Model, load_model, load_models
 from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
@@ -35,12 +34,12 @@ def test_baselines_have_no_weights():
     ("path", "name"), [("runs/liberty/", "liberty"), ("a.b/best.keras", "best"), ("v1.2", "v1.2")]
 )
 def test_networks_are_named_after_their_paths(path, name, monkeypatch):
-    monkeypatch.setattr(doap_tf, "from_pretrained", lambda path: Reader(), raising=False)
+    monkeypatch.setattr("doap_tf.evaluation.model.load", lambda path: Reader())
     assert load_model(path).name == name
 
 
 def test_models_of_one_name_are_told_apart(monkeypatch):
-    monkeypatch.setattr(doap_tf, "from_pretrained", lambda path: Reader(), raising=False)
+    monkeypatch.setattr("doap_tf.evaluation.model.load", lambda path: Reader())
     names = [model.name for model in load_models(["one/model.keras", "two/model.keras", "sift"])]
     assert names == ["one_model.keras", "two_model.keras", "sift"]
 

@@ -4,13 +4,12 @@ import csv
 import json
 import re
 
-import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.evaluation import HPatches, Model, PatchSequences, Result, write_report
-from doap_tf.evaluation.result import Curve, flattened
-from doap_tf.evaluation.tables import Table, comparison_tables
+from doap_tf.evaluation.report import comparison_tables
+from doap_tf.evaluation.result import flattened
 from doap_tf.metrics import NORM_HAMMING
 from tests.evaluation.descriptors import Reader
 
@@ -59,8 +58,9 @@ def test_all_files_are_there_and_shown(folder):
     page = (folder / "index.html").read_text("utf-8")
     shown = set(re.findall(r'<img src="([^"]+)"', page))
     assert shown == {path.name for path in folder.glob("*.png")}
-    assert {"bars.png", "precision_recall.png", "roc.png", "distances.png"} < shown
-    assert sum(name.startswith("strip_") for name in shown) >= 2
+    expected = {f"{name}.png" for name in ("Scores_by_level", "Precision_and_recall", "ROC")}
+    assert expected | {"Distances.png"} < shown
+    assert sum("_Nearest_" in name for name in shown) >= 2
     assert "bits &amp; &lt;pieces&gt;" in page and "<pieces>" not in page
     for link in re.findall(r'href="([^"]+)"', page):
         assert (folder / link).is_file()
@@ -75,16 +75,22 @@ def test_csv_holds_every_score(results, folder):
     assert "matching/easy/sequences/v_wall" in found
 
 
+def test_details_are_the_means_of_the_summary(results):
+    """A table's columns by level average to the score in the summary."""
+    tables = {table.title: table.rows["numbers"] for table in comparison_tables(results)}
+    matching = [tables["Matching, mAP"][f"{level}, mean"] for level in ("easy", "hard", "tough")]
+    assert sum(matching) / 3 == pytest.approx(tables["Summary"]["matching"])
+    verification = tables["Verification, imbalanced, AP"].values()
+    assert sum(verification) / 6 == pytest.approx(tables["Summary"]["verification"])
+    bars = results[0].plots.bars
+    assert [bar.value for bar in bars.values()] == list(results[0].summary.values())
+
+
 def test_markdown_compares_the_models(results, folder):
     text = (folder / "scores.md").read_text("utf-8")
     matching = f"{100 * results[0].summary['matching']:.2f}"
     assert "| model | verification | matching | retrieval |" in text
     assert re.search(rf"^\| numbers \|.* {matching} \|", text, re.MULTILINE)
-
-
-def test_tables_leave_missing_scores_empty():
-    table = Table("t", {"a": {"x": 0.5}, "b": {"y": 1.0}})
-    assert table.cells() == [["model", "x", "y"], ["a", "50.00", ""], ["b", "", "100.00"]]
 
 
 def test_ubc_has_the_papers_table():
@@ -96,7 +102,7 @@ def test_ubc_has_the_papers_table():
 def test_batch_sizes_are_plotted_where_known(tmp_path, sizes, drawn):
     results = [ubc_result(f"m{place}", 0.1, size) for place, size in enumerate(sizes)]
     folder = write_report(results, tmp_path)
-    assert (folder / "fpr95_batch_size.png").is_file() == drawn
+    assert (folder / "FPR95_over_batch_size.png").is_file() == drawn
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):
@@ -107,7 +113,7 @@ def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError("no plot today")
 
-    monkeypatch.setattr("doap_tf.evaluation.plots.fpr_against_batch_size", fail)
+    monkeypatch.setattr("doap_tf.drawing.plots.draw_over_batch_size", fail)
     for place in (tmp_path, tmp_path / "new"):
         with pytest.raises(RuntimeError, match="no plot"):
             write_report(results, place)
@@ -131,11 +137,3 @@ def test_a_score_that_is_no_number_is_never_written(tmp_path):
 def test_results_of_two_benchmarks_do_not_share_a_report(results, tmp_path):
     with pytest.raises(ValueError, match="same benchmark"):
         write_report([results[0], ubc_result("m", 0.5, None)], tmp_path)
-
-
-def test_thinned_curves_keep_their_ends():
-    x = np.sort(np.random.default_rng(0).random(10_000) ** 4)
-    curve = Curve.thinned(x, x**2)
-    assert len(curve.x) <= 501 and (np.diff(curve.x) > 0).all()
-    assert (curve.x[0], curve.x[-1]) == (x[0], x[-1])
-    np.testing.assert_array_equal(curve.y, curve.x**2)

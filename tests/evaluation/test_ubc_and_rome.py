@@ -81,7 +81,9 @@ def test_missing_pairs_are_named(tmp_path):
 
 def test_rome(tmp_path):
     halves = layouts.write_rome(tmp_path, groups=6)
-    result = Rome(tmp_path, tmp_path / "cache", "mean_precision").evaluate(Model("m", Reader()))
+    result = Rome(tmp_path, tmp_path / "cache", method="mean_precision").evaluate(
+        Model("m", Reader())
+    )
     for half, patches in halves.items():
         rows = patches.reshape(-1, 51 * 51)[:, :32].astype(float)
         groups = np.repeat(np.arange(6), 10)

@@ -90,11 +90,9 @@ def test_versions_count_up_and_never_go_back(quick, tmp_path):
     assert export_saved_model(network, directory) == directory / "1"
     assert export_saved_model(network, directory, version=5) == directory / "5"
     before = _files(directory)
-    for version in (5, 4):
-        with pytest.raises(InputError, match=r"holds version 5.* choose 6 or above"):
+    for version in (5, 4, 0):
+        with pytest.raises(InputError, match="above 5"):
             export_saved_model(network, directory, version=version)
-    with pytest.raises(InputError, match="above 0"):
-        export_saved_model(network, directory, version=0)
     assert _files(directory) == before
     assert export_saved_model(network, directory) == directory / "6"
 

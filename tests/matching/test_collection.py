@@ -66,7 +66,7 @@ def test_images_are_named_below_the_fixed_part_of_the_pattern(images, tmp_path):
     assert list(images) == ["a.png", "b.png", "more/c.png"]
     assert list(find_images(f"{tmp_path}/photos/more/c.png")) == ["c.png"]
     assert list(find_images(f"{tmp_path}/*/a.png")) == ["photos/a.png"]
-    with pytest.raises(InputError, match="no file matches"):
+    with pytest.raises(InputError, match=r"\*\.tif"):
         find_images(f"{tmp_path}/photos/*.tif")
 
 
@@ -103,7 +103,7 @@ def test_finished_work_is_not_redone(images, tmp_path):
 
 
 @pytest.mark.parametrize("fail_at", [1, 3])
-def test_an_interrupted_run_goes_on_where_it_stopped(images, tmp_path, fail_at):
+def test_an_interrupted_run_resumes_where_it_stopped(images, tmp_path, fail_at):
     with pytest.raises(KeyboardInterrupt):
         run(images, tmp_path / "finished.db", Counting(fail_at, KeyboardInterrupt()))
     extractor = Counting()
@@ -131,7 +131,7 @@ def test_what_fails_is_reported_skipped_and_tried_again(images, tmp_path):
     assert outcome.names == ["a.png", "more/c.png"]
     assert outcome.pairs == [("a.png", "more/c.png")]
     assert set(outcome.failures) == {"b.png", "a.png b.png", "b.png more/c.png"}
-    assert "no whole image" in outcome.failures["b.png"]
+    assert "b.png" in outcome.failures["b.png"]
     cv2.imwrite(str(images["b.png"]), views()[1])
     outcome, _, _ = run(images, tmp_path / "finished.db")
     assert len(outcome.pairs) == 3 and not outcome.failures
@@ -143,13 +143,13 @@ def test_one_image_that_breaks_something_does_not_stop_the_others(images, tmp_pa
     assert outcome.pairs == [("a.png", "more/c.png")]
 
 
-def test_other_settings_want_another_store(images, tmp_path):
+def test_other_settings_require_another_store(images, tmp_path):
     run(images, tmp_path / "finished.db")
     with pytest.raises(InputError, match="model = sift, not orb"):
         run(images, tmp_path / "finished.db", settings={"model": "orb"})
 
 
-def test_what_is_no_store_is_named(tmp_path):
+def test_a_file_that_is_not_a_store_is_named(tmp_path):
     (tmp_path / "damaged.db").write_bytes(b"SQLite format 3\0" + b"nonsense" * 99)
     (tmp_path / "text.db").write_text("some text that is long enough to be no database" * 9)
     (tmp_path / "folder.db").mkdir()

@@ -5,9 +5,17 @@ import numpy as np
 import pytest
 
 import doap_tf
-from doap_tf.descriptors import pooled_descriptor
+from doap_tf.descriptors import load, pooled_descriptor
 from doap_tf.errors import InputError
-from doap_tf.features import RADIUS_PER_SIZE, cut_patches, detect, similarity_frames
+from doap_tf.features import (
+    RADIUS_PER_SIZE,
+    adapt_shape,
+    cut_patches,
+    detect,
+    frames_from_keypoints,
+    orient,
+    similarity_frames,
+)
 from doap_tf.matching import DescriptorExtractor, MatchStore
 from tests.matching.scene import views
 
@@ -54,11 +62,11 @@ def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
     centre = (120.5, 99.5)
     rows = extractor.compute(image, [cv2.KeyPoint(*centre, size)])[1]
     crop = image[68:132, 89:153]
-    np.testing.assert_allclose(rows, doap_tf.load("pixels").describe(crop[None]))
+    np.testing.assert_allclose(rows, load("pixels").describe(crop[None]))
 
 
 def test_the_descriptors_own_magnification_is_the_default():
-    descriptor = doap_tf.load("vgg")
+    descriptor = load("vgg")
     assert DescriptorExtractor(descriptor).describer.magnification == descriptor.magnification
 
 
@@ -68,7 +76,7 @@ def test_one_magnification_is_the_descriptor_itself(name, magnification):
     image = views()[0]
     frames = detect(image, max_frames=30).frames
     extractor = DescriptorExtractor(name, magnification=magnification)
-    expected = doap_tf.load(name).describe(cut_patches(image, frames, 64, 9))
+    expected = load(name).describe(cut_patches(image, frames, 64, 9))
     np.testing.assert_array_equal(extractor.compute(image, frames)[1], expected)
     assert extractor.describer.magnification == extractor.settings()["magnification"] == 9
 
@@ -84,7 +92,7 @@ def described(descriptor, image, frames, magnifications, size=64):
 def test_values_are_pooled_by_their_mean_direction(name, magnifications):
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    descriptor = network(output_dim=64) if name == "network" else doap_tf.load(name)
+    descriptor = network(output_dim=64) if name == "network" else load(name)
     size = 32 if name == "network" else 64
     rows = DescriptorExtractor(descriptor, magnification=magnifications).compute(image, frames)[1]
     parts = described(descriptor, image, frames, magnifications, size).astype(np.float64)
@@ -101,7 +109,7 @@ def test_values_are_pooled_by_their_mean_direction(name, magnifications):
 def test_bits_are_pooled_by_their_majority():
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    orb = doap_tf.load("orb")
+    orb = load("orb")
     rows = DescriptorExtractor(orb, magnification=(6, 4, 9)).compute(image, frames)[1]
     bits = np.unpackbits(described(orb, image, frames, (6, 4, 9)), axis=2)
     expected = np.zeros(bits.shape[1:], np.uint8)
@@ -171,6 +179,86 @@ def test_keypoints_have_the_sizes_of_opencvs_own(detector, create):
     )
 
 
+class AffineCorners:
+    """A detector of one's own: corners of OpenCV, their affine shape, their orientation."""
+
+    def detect(self, image, mask=None):
+        keypoints = cv2.GFTTDetector.create(60, blockSize=9).detect(image, mask)
+        ellipses, _ = adapt_shape(image, frames_from_keypoints(keypoints))
+        return orient(image, ellipses)
+
+
+@pytest.mark.parametrize("name", ["rootsift", "pixels"])
+def test_a_detector_of_ones_own(name):
+    image = views()[0]
+    extractor = DescriptorExtractor(name, detector=AffineCorners(), max_keypoints=20)
+    features = extractor.extract(image)
+    frames = AffineCorners().detect(image)[:20]
+    assert len(frames) == 20
+    np.testing.assert_array_equal(features.frames, frames)
+    expected = load(name)
+    patches = cut_patches(image, frames, 64, expected.magnification)
+    np.testing.assert_array_equal(features.descriptors, expected.describe(patches))
+    keypoints, rows = extractor.detectAndCompute(image, None)
+    np.testing.assert_array_equal(rows, features.descriptors)
+    np.testing.assert_allclose([k.pt for k in keypoints], frames[:, :, 2], rtol=1e-5)
+    assert extractor.settings()["detector"] == "AffineCorners"
+
+
+@pytest.mark.parametrize("name", ["rootsift", "pixels"])
+def test_detectors_of_opencv_are_taken_as_objects(name):
+    image = views()[0]
+    akaze = cv2.xfeatures2d.AKAZE.create()
+    extractor = DescriptorExtractor(name, detector=akaze, max_keypoints=50)
+    keypoints, rows = extractor.detectAndCompute(image, None)
+    strongest = sorted(akaze.detect(image), key=lambda keypoint: -keypoint.response)[:50]
+    for found, expected in zip(keypoints, strongest, strict=True):
+        np.testing.assert_allclose(
+            (*found.pt, found.size, found.angle),
+            (*expected.pt, expected.size, expected.angle),
+            rtol=1e-4,
+        )
+    np.testing.assert_allclose(extractor.compute(image, strongest)[1], rows, atol=1e-3)
+    assert json.dumps(extractor.settings()["detector"]) == '"AKAZE"'
+
+
+@pytest.mark.parametrize(
+    ("detector", "create"),
+    [
+        ("dog", lambda: cv2.SIFT.create(enable_precise_upscale=True)),
+        ("orb", lambda: cv2.ORB.create(nfeatures=40)),
+        ("fast", cv2.FastFeatureDetector.create),
+    ],
+)
+def test_objects_of_named_detectors_are_the_same(detector, create):
+    image = views()[0]
+    named = DescriptorExtractor("sift", detector=detector, max_keypoints=40)
+    given = DescriptorExtractor("sift", detector=create(), max_keypoints=40)
+    keypoints, rows = given.detectAndCompute(image, None)
+    expected_keypoints, expected = named.detectAndCompute(image, None)
+    np.testing.assert_array_equal(rows, expected)
+    for found, wanted in zip(keypoints, expected_keypoints, strict=True):
+        assert (found.pt, found.size, found.octave) == (wanted.pt, wanted.size, wanted.octave)
+    np.testing.assert_array_equal(
+        given.compute(image, keypoints)[1], named.compute(image, keypoints)[1]
+    )
+
+
+def test_a_descriptor_without_magnification_is_told_one():
+    class Means:
+        norm, dimension = cv2.NORM_L2, 1
+
+        def describe(self, patches, batch_size=1024):
+            return patches.mean(axis=(1, 2), keepdims=True, dtype=np.float32)[:, 0]
+
+    image = views()[0]
+    frames = detect(image, max_frames=5).frames
+    rows = DescriptorExtractor(Means(), magnification=4).compute(image, frames)[1]
+    np.testing.assert_allclose(rows[:, 0], cut_patches(image, frames, 64, 4).mean(axis=(1, 2)))
+    with pytest.raises(InputError, match="magnification"):
+        DescriptorExtractor(Means())
+
+
 def test_affine_frames_are_taken_as_they_are():
     image = views()[0]
     extractor = DescriptorExtractor("pixels", detector="harris_affine", max_keypoints=30)
@@ -235,9 +323,9 @@ def test_chunks_do_not_matter(magnification, monkeypatch):
         ({"descriptor": "pixels", "magnification": float("nan")}, "magnification.*nan"),
         ({"descriptor": "pixels", "magnification": ()}, r"magnification.*\(\)"),
         ({"descriptor": "pixels", "magnification": (8, -1)}, r"magnification.*\(8, -1\)"),
-        ({"descriptor": "orb", "magnification": (8, 28)}, "odd number of magnifications.*not 2"),
-        ({"descriptor": "rootsift", "magnification": (8, 28)}, "magnification is fixed"),
-        ({"descriptor": "rootsift", "magnification": 5.0}, "magnification is fixed"),
+        ({"descriptor": "orb", "magnification": (8, 28)}, "odd number.*2"),
+        ({"descriptor": "rootsift", "magnification": (8, 28)}, "magnification.*rootsift"),
+        ({"descriptor": "rootsift", "magnification": 5.0}, "magnification.*rootsift"),
         ({"descriptor": "pixels", "max_keypoints": 0}, "max_keypoints"),
         ({"descriptor": object()}, "object has no describe"),
     ],

@@ -52,10 +52,40 @@ def test_a_pair_is_matched_and_drawn(folder):
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["frames.png", "matches.png"]
 
 
+def test_detector_geometry_and_intrinsics(folder):
+    finished = run(
+        folder,
+        *("--image1=a.png", "--image2=b.png", "--model=rootsift", "--detector=hessian_affine"),
+        *("--geometry=essential", "--threshold=2", "--intrinsics=500,500,199.5,149.5"),
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "inliers of this essential" in finished.stdout
+    few = run(
+        folder,
+        *("--image1=a.png", "--image2=b.png", "--model=sift", "--max_keypoints=20", "--nooriented"),
+        *("--method=mutual_ratio", "--ratio=0.9", "--geometry=none"),
+    )
+    assert "a.png: 20 keypoints" in few.stdout and "inliers" not in few.stdout, few.stderr
+
+
+def test_sequential_and_listed_pairs(folder):
+    (folder / "pairs.txt").write_text("a.png c.png\n")
+    for pairs, wanted in (("sequential", 2), ("pairs.txt", 1)):
+        finished = run(
+            folder,
+            *("--images=[abc].png", "--model=sift", "--max_keypoints=50", "--overlap=1"),
+            *(f"--pairs={pairs}", f"--output=by_{pairs}"),
+        )
+        assert f"{wanted} of {wanted} pairs" in finished.stdout, finished.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "give either"),
+        ([], "--images"),
+        (["--image1=a.png"], "--image2"),
+        (["--images=*.png", "--output=x", "--format=csv"], "--format"),
+        (["--image1=a.png", "--image2=b.png", "--intrinsics=1,2"], "--intrinsics"),
         (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
         (["--image1=a.png", "--image2=b.png", "--model=sift", "--output=plain"], "--output"),
         (["--images=*.png", "--model=sift", "--output=a.png"], "a.png"),
@@ -139,7 +169,7 @@ def test_what_was_finished_before_a_stop_is_kept(folder, name):
     arguments = ["--images=[abc].png", "--model=sift", "--max_keypoints=50", f"--output={name}"]
     stopped = run(folder, *arguments, program=["-c", STOPPED.format(signal=name)])
     if name == "SIGTERM":
-        assert stopped.returncode == 75 and "same command again" in stopped.stderr
+        assert stopped.returncode == 75 and "same command" in stopped.stderr
     else:
         assert stopped.returncode == -signal.SIGKILL
     with sqlite3.connect(folder / name / "finished.db") as database:

@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.networks import PADDINGS, DescriptorNetwork, L2Net, pack_bits, standardize
-from doap_tf.networks.l2net import kernel_values
 
 keras = tf.keras
 VARIANTS = [
@@ -33,7 +32,6 @@ def test_the_papers_network_has_the_papers_weights():
     network = DescriptorNetwork()
     network.build((None, 32, 32, 1))
     assert sum(np.prod(weight.shape) for weight in network.trainable_variables) == 1_334_560
-    assert kernel_values(128, 1.0) == 1_334_560
 
 
 @pytest.mark.parametrize("options", VARIANTS)
@@ -157,13 +155,13 @@ def test_only_the_trainer_sees_dropout():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"head": "ternary"}, "head must be one of real, binary, not 'ternary'"),
-        ({"head": "binary", "output_dim": 100}, "must be a multiple of 8, not 100"),
-        ({"output_dim": 0}, "output_dim must be a positive integer, not 0"),
-        ({"width": 0}, "width must be above 0, not 0"),
-        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), not 1.0"),
-        ({"padding": "mirror"}, "padding must be one of replicate, symmetric, zeros"),
-        ({"magnification": -1}, "magnification must be above 0, not -1"),
+        ({"head": "ternary"}, "head.*ternary"),
+        ({"head": "binary", "output_dim": 100}, "output_dim.*100"),
+        ({"output_dim": 0}, "output_dim.*0"),
+        ({"width": 0}, "width.*0"),
+        ({"dropout": 1.0}, "dropout.*1.0"),
+        ({"padding": "mirror"}, "padding.*mirror"),
+        ({"magnification": -1}, "magnification.*-1"),
     ],
 )
 def test_bad_options_are_refused(options, message):
@@ -173,9 +171,9 @@ def test_bad_options_are_refused(options, message):
 
 @pytest.mark.parametrize("shape", [[3, 32, 32], [3, 31, 32, 1], [3, 32, 32, 3], [3, 42, 42, 1]])
 def test_bad_shapes_are_refused(shape):
-    with pytest.raises(ValueError, match=r"patches must have the shape \[B, 32, 32, 1\], not"):
+    with pytest.raises(ValueError, match=r"\[B, 32, 32, 1\]"):
         DescriptorNetwork(width=0.25)(np.zeros(shape, np.float32))
-    with pytest.raises(ValueError, match="patches must have the shape"):
+    with pytest.raises(ValueError, match=r"\[B, 32, 32, 1\]"):
         L2Net(width=0.25)(np.zeros(shape, np.float32))
 
 

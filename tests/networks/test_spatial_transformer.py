@@ -92,7 +92,7 @@ def test_a_quarter_turn_turns():
 
 
 def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="padding must be one of replicate, symmetric, zeros"):
+    with pytest.raises(ValueError, match=r"padding.*mirror"):
         SpatialTransformer(padding="mirror")
-    with pytest.raises(ValueError, match=r"images must have the shape \[B, N, N, 1\]"):
+    with pytest.raises(ValueError, match=r"\[2, 8, 9, 1\]"):
         affine_sample(tf.zeros([2, 8, 9, 1]), tf.zeros([2, 2, 3]), 4)

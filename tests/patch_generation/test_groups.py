@@ -1,5 +1,5 @@
 import dataclasses
-import warnings
+import re
 
 import cv2
 import numpy as np
@@ -10,7 +10,7 @@ from doap_tf.features.cutting import cut_patches
 from doap_tf.features.frames import inside, scale_frames
 from doap_tf.features.overlap import overlapping_pairs
 from doap_tf.patch_generation.groups import GroupSettings, cut_groups, generate_groups
-from doap_tf.patch_generation.photometric import change_light
+from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from tests.features.pictures import photograph
@@ -19,12 +19,12 @@ SETTINGS = GroupSettings(patch_size=32, max_groups=60)
 
 
 def correlation(patches, others):
-    looks = [
+    centred = [
         p - p.mean(axis=(-2, -1), keepdims=True)
         for p in (patches.astype(float), others.astype(float))
     ]
-    first, second = (np.sqrt((look**2).sum(axis=(-2, -1))) for look in looks)
-    return (looks[0] * looks[1]).sum(axis=(-2, -1)) / np.maximum(first * second, 1e-9)
+    first, second = (np.sqrt((p**2).sum(axis=(-2, -1))) for p in centred)
+    return (centred[0] * centred[1]).sum(axis=(-2, -1)) / np.maximum(first * second, 1e-9)
 
 
 def assert_views_show_their_place(patches):
@@ -64,7 +64,7 @@ def webcam_folder(tmp_path):
     folder.mkdir(parents=True)
     image, rng = photograph("camera"), np.random.default_rng(0)
     for number in range(9):
-        cv2.imwrite(str(folder / f"{number}.png"), change_light(image, rng))
+        cv2.imwrite(str(folder / f"{number}.png"), augment_photometrically(image, rng))
     return folder
 
 
@@ -94,7 +94,7 @@ def test_magnification_and_size_change_the_patches_but_not_the_frames(photo_fold
 
 
 def test_large_photographs_are_shrunk(photo_folder, monkeypatch):
-    monkeypatch.setattr("doap_tf.patch_generation.groups._MOST_PIXELS", 40_000)
+    monkeypatch.setattr("doap_tf.patch_generation.groups._MAX_PIXELS", 40_000)
     (scene, *_) = find_scenes(photo_folder)
     groups = cut_groups(scene, SETTINGS)
     image = photograph("chelsea")
@@ -172,44 +172,38 @@ def test_a_place_is_not_shown_where_something_hides_it(webcam_folder):
     assert (groups.patches[hidden].std(axis=(2, 3)) > 1).all()
 
 
-def test_aligned_images_of_different_sizes_are_skipped_by_name(webcam_folder):
+def test_aligned_images_of_different_sizes_are_skipped_by_name(webcam_folder, caplog):
     cv2.imwrite(str(webcam_folder / "4.png"), photograph("chelsea"))
-    with (
-        pytest.warns(UserWarning, match=r"square is skipped: .*4\.png has shape \(300, 451\)"),
-        pytest.raises(InputError, match="none of 1 scenes"),
-    ):
+    with pytest.raises(InputError, match="none of 1 scenes"):
         list(generate_groups(find_scenes(webcam_folder.parent, "aligned"), SETTINGS, 1))
+    assert re.search(r"square is skipped: .*4\.png has shape \(300, 451\)", caplog.text)
 
 
-def test_a_damaged_aligned_image_is_left_out_by_name(webcam_folder):
+def test_a_damaged_aligned_image_is_left_out_by_name(webcam_folder, caplog):
     (webcam_folder / "2.png").write_bytes(b"no image")
-    with pytest.warns(UserWarning, match=r"2\.png of square is skipped"):
-        ((_, groups),) = generate_groups(find_scenes(webcam_folder.parent, "aligned"), SETTINGS, 1)
+    ((_, groups),) = generate_groups(find_scenes(webcam_folder.parent, "aligned"), SETTINGS, 1)
+    assert "2.png of square is skipped" in caplog.text
     assert len(groups.patches) > 40
 
 
-def test_an_aligned_scene_wants_six_images(webcam_folder):
+def test_an_aligned_scene_requires_six_images(webcam_folder, caplog):
     for number in range(4):
         (webcam_folder / f"{number}.png").unlink()
-    with (
-        pytest.warns(UserWarning, match="5 usable images in square"),
-        pytest.raises(InputError, match="none of 1 scenes"),
-    ):
+    with pytest.raises(InputError, match="none of 1 scenes"):
         list(generate_groups(find_scenes(webcam_folder.parent, "aligned"), SETTINGS, 1))
+    assert "5 usable images in square" in caplog.text
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_unusable_photographs_are_skipped_by_name(photo_folder, tmp_path, processes):
+def test_unusable_photographs_are_skipped_by_name(photo_folder, tmp_path, processes, caplog):
     cv2.imwrite(str(tmp_path / "good.png"), photograph("chelsea"))
     cv2.imwrite(str(tmp_path / "tiny.png"), np.zeros((20, 300), np.uint8))
     cv2.imwrite(str(tmp_path / "blank.png"), np.zeros((200, 300), np.uint8))
     (tmp_path / "empty.jpg").touch()
     (tmp_path / "cut.png").write_bytes((photo_folder / "rocket.png").read_bytes()[:5000])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = list(generate_groups(find_scenes(tmp_path), SETTINGS, processes))
+    found = list(generate_groups(find_scenes(tmp_path), SETTINGS, processes))
     assert [scene.name for scene, _ in found] == ["good.png"]
-    messages = sorted(str(warning.message) for warning in caught)
+    messages = sorted(record.message for record in caplog.records)
     assert [message.split(" is skipped: ")[0] for message in messages] == [
         "blank.png",
         "cut.png",
@@ -217,16 +211,7 @@ def test_unusable_photographs_are_skipped_by_name(photo_folder, tmp_path, proces
         "tiny.png",
     ]
     assert "no features" in messages[0]
-    assert "tiny.png is 300×20 pixels; wanted are 64" in messages[3]
-
-
-def test_nothing_but_unusable_photographs_is_an_error(tmp_path):
-    (tmp_path / "empty.jpg").touch()
-    with (
-        pytest.warns(UserWarning, match="empty.jpg is skipped"),
-        pytest.raises(InputError, match="none of 1 scenes gave groups"),
-    ):
-        list(generate_groups(find_scenes(tmp_path), SETTINGS, 1))
+    assert "300×20 pixels" in messages[3]
 
 
 @pytest.mark.parametrize(
@@ -234,5 +219,5 @@ def test_nothing_but_unusable_photographs_is_an_error(tmp_path):
     [("patch_size", 0), ("magnification", -1.0), ("max_groups", 0), ("max_overlap", 1.0)],
 )
 def test_impossible_settings_are_named(field, value):
-    with pytest.raises(InputError, match=f"{field} is {value}"):
+    with pytest.raises(InputError, match=f"{field} .* not {value}"):
         GroupSettings(**{field: value})

@@ -2,7 +2,7 @@ import cv2
 import numpy as np
 import pytest
 
-from doap_tf.patch_generation.photometric import change_light
+from doap_tf.patch_generation.photometric import augment_photometrically
 from tests.features.pictures import photograph
 
 
@@ -18,7 +18,7 @@ class Chance(np.random.Generator):
 
 
 def changed(image, seed, blur=False, noise=False, jpeg=False):
-    return change_light(image, Chance(seed, (blur, noise, jpeg)))
+    return augment_photometrically(image, Chance(seed, (blur, noise, jpeg)))
 
 
 def detail(image):
@@ -62,7 +62,7 @@ def test_jpeg_leaves_steps_between_its_blocks():
 def test_the_same_seed_gives_the_same_light(seed):
     image = photograph("chelsea")
     first, again, other = (
-        change_light(image, np.random.default_rng(s)) for s in (seed, seed, seed + 100)
+        augment_photometrically(image, np.random.default_rng(s)) for s in (seed, seed, seed + 100)
     )
     assert first.shape == image.shape and first.dtype == np.uint8
     np.testing.assert_array_equal(first, again)

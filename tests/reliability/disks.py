@@ -1,4 +1,4 @@
-"""Disks that refuse to be written, and all that writes what a user would miss."""
+"""Full and read-only disks, and all writers of files that a user would miss."""
 
 import contextlib
 import io
@@ -17,7 +17,7 @@ _NOBODY = 65534
 
 @contextlib.contextmanager
 def full(folder: pathlib.Path, room: int = 64) -> Iterator[None]:
-    """No file can grow beyond `room` bytes, as if the disk were full: needs no rights."""
+    """Lets no file grow beyond `room` bytes, as if the disk were full; needs no privileges."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))  # Python ignores SIGXFSZ
     try:
@@ -28,7 +28,7 @@ def full(folder: pathlib.Path, room: int = 64) -> Iterator[None]:
 
 @contextlib.contextmanager
 def read_only(folder: pathlib.Path) -> Iterator[None]:
-    """Nothing can be made or removed below a folder, not by root either."""
+    """Lets nothing be made or removed below a folder, not even by root."""
     folders = [folder, *(path for path in folder.rglob("*") if path.is_dir())]
     for path in folders:
         path.chmod(0o555)
@@ -46,7 +46,7 @@ def read_only(folder: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def mounted(folder: pathlib.Path, size: str) -> Iterator[None]:
-    """A file system of its own on a folder, in memory; needs root."""
+    """Mounts a file system in memory on a folder; needs root."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
     try:
         yield
@@ -55,13 +55,13 @@ def mounted(folder: pathlib.Path, size: str) -> Iterator[None]:
 
 
 def resize(folder: pathlib.Path, size: str) -> None:
-    """Gives a mounted file system another size."""
+    """Changes the size of a mounted file system."""
     subprocess.run(["mount", "-o", f"remount,size={size}", folder], check=True)
 
 
 @contextlib.contextmanager
 def really_full(folder: pathlib.Path) -> Iterator[None]:
-    """The mounted file system has no room left."""
+    """Fills the mounted file system to the last byte."""
     filler = folder / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
@@ -74,7 +74,7 @@ def really_full(folder: pathlib.Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def really_read_only(folder: pathlib.Path) -> Iterator[None]:
-    """The mounted file system cannot be written."""
+    """Makes the mounted file system read-only."""
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
     try:
         yield
@@ -87,12 +87,12 @@ def refusal(
     folder: pathlib.Path,
     trouble: Callable[[pathlib.Path], contextlib.AbstractContextManager],
 ) -> str:
-    """What a command says whose writing the disk refuses; raises unless the old files are whole.
+    """Returns what a command prints if it cannot write; raises unless the old files are whole.
 
     Args:
         write: Writes the version of a number to a folder; version 1 replaces version 0.
         folder: An empty folder.
-        trouble: Makes the disk refuse.
+        trouble: Makes the disk full or read-only.
     """
     write(folder, 0)
     before = contents(folder)
@@ -103,7 +103,7 @@ def refusal(
     except SystemExit as end:
         assert end.code == commands.EXIT_BAD_INPUT
     else:
-        raise AssertionError("it was written in spite of all")
+        raise AssertionError("the write succeeded")
     assert contents(folder) == before
     (line,) = said.getvalue().strip().splitlines()
     assert line.startswith("error: ")
@@ -113,7 +113,7 @@ def refusal(
 
 
 def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    """All files below a folder, and what unfinished writing left."""
+    """Returns all files below a folder, and what unfinished writes left."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
         for path in sorted(folder.rglob("*"))
@@ -217,7 +217,7 @@ WRITERS = {
 
 
 class _Store:
-    """Features as a MatchStore gives them."""
+    """Features as a MatchStore returns them."""
 
     def __init__(self, version: int):
         self._version = version

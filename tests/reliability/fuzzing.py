@@ -1,4 +1,4 @@
-"""Feeding damaged files to a reader and counting what it says."""
+"""Feeding damaged files to a reader and counting the outcomes."""
 
 import collections
 import pathlib
@@ -12,13 +12,13 @@ from tests.reliability.targets import Target
 
 
 class Counts(NamedTuple):
-    """What became of the damaged inputs.
+    """Outcomes of reading damaged inputs.
 
     Attributes:
         accepted: Read without an error, such as a picture with a flipped pixel.
         refused: Answered with an InputError.
-        wrong: Anything else, by description; must be empty.
-        growth_mb: Peak of the memory in use beyond what was in use before.
+        wrong: Other exceptions, by description; must be empty.
+        growth_mb: Peak memory beyond what was in use before.
     """
 
     accepted: int
@@ -33,7 +33,7 @@ def fuzz(target: Target, count: int, folder: pathlib.Path, seed: int = 0) -> Cou
     wrong: collections.Counter[str] = collections.Counter()
     for files in target.examples:
         write_files(folder, files)
-        target.read(folder)  # what is not damaged must be accepted
+        target.read(folder)  # undamaged files must be accepted
         remove_files(folder, files)
     mutants: Iterator[dict[str, bytes]] = target.mutants(seed)
     before = reset_peak_mb()
@@ -66,7 +66,7 @@ def remove_files(folder: pathlib.Path, files: dict[str, bytes]) -> None:
 
 
 def reset_peak_mb() -> float:
-    """Forgets the peak of this process's memory (Linux); gives what is in use now."""
+    """Resets the peak of this process's memory (Linux) and returns what is in use."""
     pathlib.Path("/proc/self/clear_refs").write_text("5")
     return memory_mb()
 

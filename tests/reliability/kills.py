@@ -1,13 +1,11 @@
-"""Killing training at any moment, and checking that it ends as if it had never been killed."""
+"""Killing training at chosen points, and checking that it ends as if it had never been killed."""
 
-import itertools
 import json
-import os
 import pathlib
 import re
 import signal
 import subprocess
-import time
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,10 +21,35 @@ FLAGS = (
     "--steps=40",
     "--dropout=0.3",
     "--turn",
-    "--affine_jitter=0.1",
-    "--photometric_jitter=0.2",
     "--checkpoint_every=2",
 )
+
+# Runs train_main.py, counts some calls, and kills itself at a chosen one.
+_TRAIN = """
+import atexit, collections, json, os, runpy, signal, sys
+import tqdm
+
+place, limit = sys.argv[1], int(sys.argv[2])
+calls = collections.Counter()
+
+def count(owner, name):
+    function = getattr(owner, name)
+
+    def counted(*arguments, **options):
+        calls[name] += 1
+        if (name, calls[name]) == (place, limit):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    setattr(owner, name, counted)
+
+count(os, "fsync")         # a temporary file is written
+count(os, "replace")       # and on the disk
+count(tqdm.tqdm, "update") # a step is done
+atexit.register(lambda: print(json.dumps(calls)))
+sys.argv = ["train_main.py", *sys.argv[3:]]
+runpy.run_path("train_main.py", run_name="__main__")
+"""
 
 
 class Kill(NamedTuple):
@@ -48,65 +71,57 @@ class Kills:
 
     Args:
         folder: Where the runs are written.
+        seed: Chooses the calls at which runs are killed.
     """
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, seed: int = 0):
         self._folder = folder
-        self._random = np.random.default_rng()
+        self._random = np.random.default_rng(seed)
         self._groups = launch.make_groups().save(folder / "groups").directory
-        uninterrupted = folder / "uninterrupted"
-        process = launch.start(*self._flags(uninterrupted))
-        _wait_for(process, uninterrupted / "train.json")
-        start = time.monotonic()
-        launch.finish(process)
-        self._seconds = time.monotonic() - start
-        self._wanted = outcome(uninterrupted)
+        output = self._train(folder / "uninterrupted")
+        self._calls: dict[str, int] = json.loads(output.splitlines()[-1])
+        self._expected = outcome(folder / "uninterrupted")
 
     def run(self, number: int) -> Kill:
-        """Kills one run, then gives the same command again; raises if it ends otherwise.
-
-        Every other run is killed while it writes, the rest at a random time.
-        """
-        for attempt in itertools.count():
-            train_dir = self._folder / f"killed_{number}_{attempt}"
-            process = launch.start(*self._flags(train_dir))
-            _wait_for(process, train_dir / "train.json")
-            if number % 2:
-                moment = self._random.uniform(0, self._seconds)
-                time.sleep(moment)
-                said = f"after {moment:.1f} s"
-            else:
-                place = int(self._random.integers(1, 28))  # checkpoints, models and the export
-                _wait_for_writing(process, train_dir, place)
-                time.sleep(self._random.uniform(0, 0.004))
-                said = f"at write {place}"
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            if process.returncode == -signal.SIGKILL:  # else it was done before
-                break
-        kill = Kill(said, _newest_step(train_dir), sorted(_being_written(train_dir)))
-        launch.train(*self._flags(train_dir))
-        check_equal(outcome(train_dir), self._wanted)
+        """Kills one run, then repeats the command; raises if it ends differently."""
+        train_dir = self._folder / f"killed_{number}"
+        place = sorted(self._calls)[number % len(self._calls)]
+        limit = int(self._random.integers(1, self._calls[place] + 1))
+        self._train(train_dir, -signal.SIGKILL, place, limit)
+        kill = Kill(f"at {place} {limit}", _newest_step(train_dir), _being_written(train_dir))
+        self._train(train_dir)
+        check_equal(outcome(train_dir), self._expected)
         return kill
 
     def run_out_of_room(self, train_dir: pathlib.Path, make_room: Callable[[], None]) -> str:
-        """Trains on a disk that is too small, then again with room; gives what was said first."""
-        output = launch.train(*self._flags(train_dir), wanted=commands.EXIT_BAD_INPUT)
-        # The progress bar may stand before it, and TensorFlow has errors of its own.
+        """Trains on a disk that is too small, then with room; returns the first run's error."""
+        output = self._train(train_dir, commands.EXIT_BAD_INPUT)
         errors = re.findall(r"error: .* cannot be written.*", output)
         if len(errors) != 1 or "Traceback" in output:
             raise AssertionError(output)
         make_room()
-        launch.train(*self._flags(train_dir))
-        check_equal(outcome(train_dir), self._wanted)
+        self._train(train_dir)
+        check_equal(outcome(train_dir), self._expected)
         return errors[0]
 
-    def _flags(self, train_dir: pathlib.Path) -> tuple[str, ...]:
-        return (f"--groups={self._groups}", f"--train_dir={train_dir}", *FLAGS)
+    def _train(
+        self, train_dir: pathlib.Path, code: int = 0, place: str = "nowhere", limit: int = 0
+    ) -> str:
+        flags = [f"--groups={self._groups}", f"--train_dir={train_dir}", *FLAGS]
+        finished = subprocess.run(
+            [sys.executable, "-c", _TRAIN, place, str(limit), *flags],
+            cwd=launch.REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if finished.returncode != code:
+            raise AssertionError(f"exit code {finished.returncode}:\n{finished.stdout[-3000:]}")
+        return finished.stdout
 
 
 def outcome(train_dir: pathlib.Path) -> dict:
-    """All that a finished run ends with, but for times."""
+    """Everything that a finished run ends with, except for times."""
     record = json.loads((train_dir / "train.json").read_text())
     patches = np.random.default_rng(0).integers(0, 256, [8, 32, 32]).astype(np.uint8)
     history = [
@@ -119,39 +134,21 @@ def outcome(train_dir: pathlib.Path) -> dict:
         "best": record["best"],
         "model": doap_tf.from_pretrained(train_dir).weights_sha256,
         "exported": doap_tf.from_pretrained(train_dir / "saved_model").describe(patches).tobytes(),
-        "files": sorted(path.name for path in train_dir.iterdir()),
+        "files": sorted(path.name for path in train_dir.glob("[!.]*")),
     }
 
 
-def check_equal(got: dict, wanted: dict) -> None:
+def check_equal(found: dict, expected: dict) -> None:
     """Raises an AssertionError unless two outcomes are the same, bit for bit."""
-    assert got["arrays"].keys() == wanted["arrays"].keys()
-    for name, array in wanted["arrays"].items():
-        np.testing.assert_array_equal(got["arrays"][name], array, err_msg=name)
-    for name in wanted.keys() - {"arrays"}:
-        assert got[name] == wanted[name], f"{name} is {got[name]}, not {wanted[name]}"
+    assert found["arrays"].keys() == expected["arrays"].keys()
+    for name, array in expected["arrays"].items():
+        np.testing.assert_array_equal(found["arrays"][name], array, err_msg=name)
+    for name in expected.keys() - {"arrays"}:
+        assert found[name] == expected[name], f"{name} is {found[name]}, not {expected[name]}"
 
 
-def _wait_for(process: subprocess.Popen, path: pathlib.Path) -> None:
-    while not path.exists():
-        if process.poll() is not None:
-            raise AssertionError(process.communicate()[0])
-        time.sleep(0.01)
-
-
-def _wait_for_writing(process: subprocess.Popen, train_dir: pathlib.Path, count: int) -> None:
-    """Returns while the count-th file since now, or the last before the end, is being written."""
-    seen: set[str] = set()
-    while len(seen) < count and process.poll() is None:
-        seen |= _being_written(train_dir)
-
-
-def _being_written(train_dir: pathlib.Path) -> set[str]:
-    found = set()
-    for folder in (train_dir, train_dir / "checkpoints", train_dir / "saved_model"):
-        if folder.is_dir():
-            found |= {name for name in os.listdir(folder) if name.endswith(".partial")}
-    return found
+def _being_written(train_dir: pathlib.Path) -> list[str]:
+    return sorted(path.name for path in train_dir.rglob(".*.partial"))
 
 
 def _newest_step(train_dir: pathlib.Path) -> int:

@@ -1,4 +1,4 @@
-"""Damaging files at random, repeatably: what a bad disk, a bad mirror or bad will would do."""
+"""Damaging files at random, repeatably, as a bad disk, mirror or attacker might."""
 
 import io
 import re
@@ -32,7 +32,7 @@ _NUMBER = re.compile(rb"-?\d+(\.\d+)?")
 
 
 def mutate(content: bytes, others: list[bytes], random: np.random.Generator) -> bytes:
-    """One to four random changes: flipped bits, cuts, blocks of other files, huge numbers."""
+    """Makes one to four random changes: flipped bits, cuts, blocks of other files, huge numbers."""
     changed = bytearray(content)
     for _ in range(random.integers(1, 5)):
         _CHANGES[random.integers(len(_CHANGES))](changed, others, random)
@@ -42,7 +42,7 @@ def mutate(content: bytes, others: list[bytes], random: np.random.Generator) -> 
 def mutate_behind_checksums(
     content: bytes, others: list[bytes], random: np.random.Generator
 ) -> bytes:
-    """Changes one chunk of a PNG file or one member of a zip archive and mends its checksum."""
+    """Changes one chunk of a PNG file or one member of a zip archive and corrects its checksum."""
     if content.startswith(_PNG):
         return _mutate_chunk(content, others, random)
     if zipfile.is_zipfile(io.BytesIO(content)):

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only costs what was to be written, and nothing that was there."""
+"""On a full or read-only disk a command prints one line and leaves old files whole."""
 
 import pytest
 from absl import flags
@@ -20,10 +20,10 @@ def parsed_flags():
         for name in disks.WRITERS
     ],
 )
-def test_one_line_is_said_and_old_files_are_whole(name, trouble, tmp_path):
+def test_one_line_is_printed_and_old_files_are_whole(name, trouble, tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    # Imports and models that are read meanwhile must not need root's rights.
+    # Once before, because imports and models may need root's permissions.
     disks.WRITERS[name](tmp_path / "before", 0)
     said = disks.refusal(disks.WRITERS[name], folder, trouble)
     assert str(folder) in said

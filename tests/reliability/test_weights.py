@@ -1,11 +1,9 @@
 """Files of weights run no code and make no network that they do not hold."""
 
-import io
 import json
 import os
 import zipfile
 
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -135,17 +133,6 @@ def test_a_configuration_cannot_ask_for_memory(change, network, tmp_path):
     assert "does not hold the weights of a network" in refusal(tmp_path / "larger.npz")
     with tf.keras.StatelessScope():
         pass  # where Keras would make room for what was left uninitialised
-
-
-def test_weights_that_are_only_claimed_are_not_made(network, tmp_path):
-    def claimed(content):
-        buffer = io.BytesIO(content)
-        with h5py.File(buffer, "r+") as file:
-            file.create_dataset("more", (10**6, 10**6), np.float32, chunks=(1, 1))
-        return buffer.getvalue()
-
-    network.save(tmp_path / "model.keras")
-    assert "more is not all there" in refusal(rewritten(tmp_path / "model.keras", model=claimed))
 
 
 def test_arrays_that_do_not_fit_are_named(network, tmp_path):

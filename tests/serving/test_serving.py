@@ -144,9 +144,10 @@ def test_patch_signatures_of_a_real_network(client, networks, groups, count):
 
 def test_image_signature_of_a_real_network(client, networks, image, frames):
     descriptor = Descriptor(networks["real"])
-    expected = descriptor.describe(cut_patches(image, frames, 32, descriptor.magnification))
+    patches = cut_patches(image.astype(np.float32), frames, 32, descriptor.magnification)
+    expected = descriptor.describe(patches)
     found = client("grpc", "real").describe_image(_png(image), frames)
-    assert np.sum(found * expected, axis=1).min() > 0.99
+    assert np.sum(found * expected, axis=1).min() > 0.9999
 
 
 @pytest.mark.parametrize("side", [16, 42, 100])
@@ -157,9 +158,10 @@ def test_patches_of_any_square_size_are_resized_as_the_wrapper_does(client, desc
 
 
 def test_images_are_cut_like_patches(client, descriptor, image, frames):
-    expected = descriptor.describe(cut_patches(image, frames, 42, descriptor.magnification))
+    patches = cut_patches(image.astype(np.float32), frames, 42, descriptor.magnification)
+    expected = descriptor.describe(patches)
     found = client("grpc").describe_image(_png(image), frames)
-    assert _alike(found, expected, 0.97)
+    assert _alike(found, expected)
     color = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
     jpeg = cv2.imencode(".jpg", color, [cv2.IMWRITE_JPEG_QUALITY, 100])[1].tobytes()
     assert _alike(client("grpc").describe_image(jpeg, frames), expected, 0.95)
@@ -235,7 +237,7 @@ def test_many_frames_are_split(client, image, frames, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_passing_errors_are_retried(client, server, descriptor, groups, scheme):
+def test_transient_errors_are_retried(client, server, descriptor, groups, scheme):
     remote = client(scheme, attempts=3)
     assert remote.binary  # asks the server, before the errors begin
     server.order("fail 2")
@@ -262,7 +264,7 @@ def test_slow_answers_time_out_and_are_retried(client, server, descriptor, group
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_lasting_errors_are_not_retried(client, server, groups, scheme):
+def test_permanent_errors_are_not_retried(client, server, groups, scheme):
     """A fault that waits for the second attempt must still be there afterwards."""
     remote = client(scheme)
     broken = {"images": np.array([b"no image"], object), "frames": np.ones([1, 1, 6], np.float32)}
@@ -280,13 +282,27 @@ def test_lasting_errors_are_not_retried(client, server, groups, scheme):
     assert not error.value.retryable
 
 
+def test_client_describes_the_frames_of_an_extractor(client, descriptor, image, frames):
+    remote = doap_tf.DescriptorExtractor(client("grpc"), magnification=4.0)
+    found = remote.compute(image, frames)[1]
+    expected = descriptor.describe(cut_patches(image, frames, 64, 4.0))
+    assert _alike(found, expected)
+
+
+def test_rest_needs_no_tensorflow():
+    code = (
+        "import sys; sys.modules['tensorflow'] = None; from doap_tf.serving import ServingClient;"
+        "ServingClient('http://localhost:8501', 'real')"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+
+
 def test_bad_arguments_are_refused_in_one_line(client, image, frames):
-    with pytest.raises(InputError, match=r"no signature 'describe'.* describe_image"):
+    with pytest.raises(InputError, match="'describe'"):
         client("grpc").predict("describe", {}, [])
-    with pytest.raises(InputError, match="grpc://host:8500"):
+    with pytest.raises(InputError, match="localhost:8500"):
         ServingClient("localhost:8500", "real")
-    with pytest.raises(InputError, match="attempts"):
-        ServingClient("grpc://localhost:8500", "real", attempts=0)
     with pytest.raises(InputError, match="square"):
         client("grpc").describe(np.zeros([1, 20, 30], np.uint8))
     with pytest.raises(InputError, match="max_message_bytes"):
@@ -308,7 +324,7 @@ def test_an_absent_server_is_reported_after_all_attempts():
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_tls_wants_a_known_certificate(client, certificate, descriptor, groups, scheme):
+def test_tls_requires_a_trusted_certificate(client, certificate, descriptor, groups, scheme):
     if not certificate:
         pytest.skip("openssl is needed to make a certificate")
     patches = groups.patches[:2]

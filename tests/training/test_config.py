@@ -10,7 +10,7 @@ def test_a_run_goes_on_with_the_same_settings():
     assert difference(CONFIG, before) is None
     assert difference(CONFIG, before | {"log_every": 7}) is None
     changed = difference(CONFIG, before | {"batch_size": 32})
-    assert changed == "--batch_size was 32 and is 64 now"
+    assert changed == "batch_size was 32 and is 64 now"
 
 
 def test_a_setting_that_is_newer_than_the_run_had_its_default():
@@ -18,4 +18,4 @@ def test_a_setting_that_is_newer_than_the_run_had_its_default():
     del before["clip_norm"]
     assert difference(CONFIG, before) is None
     clipped = dataclasses.replace(CONFIG, clip_norm=1.0)
-    assert difference(clipped, before) == "--clip_norm was 0.0 and is 1.0 now"
+    assert difference(clipped, before) == "clip_norm was 0.0 and is 1.0 now"

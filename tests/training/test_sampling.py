@@ -32,6 +32,6 @@ def test_of_several_datasets_those_with_sequences_take_the_share(groups_of_image
     assert isinstance(others, GroupSampler)
 
 
-def test_a_share_wants_the_sampler_that_has_one():
-    with pytest.raises(InputError, match="--sequence_share wants --sampler=same_sequence, not"):
+def test_a_share_requires_the_sampler_that_has_one():
+    with pytest.raises(InputError, match="sequence_share requires the sampler same_sequence"):
         make_sampler("groups", [make_groups()], [], 16, 0, None, 0.5)

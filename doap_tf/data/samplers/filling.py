@@ -1,4 +1,4 @@
-"""Filling a batch with exactly as many patches as it wants, from a line of groups."""
+"""Filling a batch with exactly the number of patches it holds, from a queue of groups."""
 
 import numpy as np
 
@@ -6,19 +6,19 @@ from doap_tf.data.patch_groups import PatchGroups
 
 
 def fill(sizes: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Takes groups from the front of a line until the batch is full.
+    """Takes groups from the front of a queue until the batch is full.
 
-    The last group is cut to fit. If that would leave a single patch of it, which had no positive,
+    The last group is cut to fit. If that would leave a single patch of it, which has no positive,
     a group from further back replaces the last one or two, in this order of preference: a group
-    that ends the batch whole; a larger one, cut. If there is none, the last two are both cut.
-    The lone patch stays only where all groups further back are pairs.
+    that fills the batch exactly; a larger one, cut. If there is none, the last two are both cut.
+    The single patch remains only where all groups further back are pairs.
 
     Args:
-        sizes: int [n], how many patches each group in line would give, enough for the batch.
-        batch_size: How many patches are wanted, at least 2.
+        sizes: int [n], number of patches of each group in the queue, enough for the batch.
+        batch_size: Number of patches in the batch, at least 2.
 
     Returns:
-        Places in the line and how many patches to take from each, both int [k].
+        Places in the queue and how many patches to take from each, both int [k].
     """
     total = np.cumsum(sizes)
     last = int(np.searchsorted(total, batch_size))
@@ -46,7 +46,7 @@ def fill(sizes: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
 def draw_rows(
     groups: PatchGroups, chosen: np.ndarray, counts: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows of `counts[i]` random patches of group `chosen[i]`, group after group, int32 [M]."""
+    """Draws `counts[i]` random patches of each group `chosen[i]`; returns their rows, int32 [M]."""
     starts = np.cumsum(counts) - counts
     offsets = np.arange(counts.sum()) - np.repeat(starts, counts)
     sizes = groups.group_sizes[chosen]
@@ -58,10 +58,13 @@ def draw_rows(
 
 
 def _subsets(sizes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` different numbers below each of `sizes`, all subsets equally likely, [n, count].
+    """Draws `count` different numbers below each of `sizes`, all subsets equally likely.
 
     Floyd's method: the i-th draw is from one number more than the draw before, and a number drawn
-    already gives way to the new one.
+    already is replaced by the newest one.
+
+    Returns:
+        int [n, count]
     """
     subsets = np.full([len(sizes), count], -1)
     for i in range(count):

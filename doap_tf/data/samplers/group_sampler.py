@@ -14,10 +14,10 @@ from doap_tf.data.samplers.sampler import Sampler
 class GroupSampler(Sampler):
     """A batch holds the next groups of a random order, whole or `views` patches of each.
 
-    An epoch goes through all groups once. Its last batch is filled up from the next epoch, with
-    groups that are not in it already. Only the last group of a batch is cut so that M is exact;
-    `filling.fill` says how a single patch of a group is avoided. Groups that it puts off come
-    first in the next batch.
+    An epoch contains all groups once. Its last batch is completed from the next epoch, with groups
+    that are not in it already. Only the last group of a batch is cut so that M is exact;
+    `filling.fill` says how a single patch of a group is avoided. Groups that it defers come first
+    in the next batch.
 
     Args: those of `Sampler`.
     """
@@ -29,17 +29,17 @@ class GroupSampler(Sampler):
         self._start(epoch=0)
 
     def _start(self, epoch: int) -> None:
-        # The line of groups from the start of an epoch on, as long as batches have needed so far.
+        # The queue of groups from the start of an epoch, as long as batches have needed so far.
         self._epoch = epoch
-        self._line = self._order(epoch, self.groups.group_count)
-        self._taken = np.zeros(len(self._line), bool)
+        self._queue = self._order(epoch, self.groups.group_count)
+        self._taken = np.zeros(len(self._queue), bool)
         self._place = 0
 
     def _lengthen(self, length: int) -> None:
         count = self.groups.group_count
-        while len(self._line) < length:
-            epoch = self._epoch + len(self._line) // count
-            self._line = np.append(self._line, self._order(epoch, count))
+        while len(self._queue) < length:
+            epoch = self._epoch + len(self._queue) // count
+            self._queue = np.append(self._queue, self._order(epoch, count))
             self._taken = np.append(self._taken, np.zeros(count, bool))
 
     @property
@@ -50,31 +50,31 @@ class GroupSampler(Sampler):
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         end = self._place + self._enough
         ahead = self._waiting(end)
-        while self._sizes[self._line[ahead]].sum() < self.batch_size:
-            end += self._enough  # some were taken already, or stand in line twice
+        while self._sizes[self._queue[ahead]].sum() < self.batch_size:
+            end += self._enough  # some were taken already, or are in the queue twice
             ahead = self._waiting(end)
-        places, counts = fill(self._sizes[self._line[ahead]], self.batch_size)
-        chosen = self._line[ahead[places]]
+        places, counts = fill(self._sizes[self._queue[ahead]], self.batch_size)
+        chosen = self._queue[ahead[places]]
         self._taken[ahead[places]] = True
         self._advance()
         return chosen, counts
 
     def _waiting(self, end: int) -> np.ndarray:
-        """Places before `end` of different groups that no batch has taken."""
+        """Returns the places before `end` of different groups that no batch has taken."""
         self._lengthen(end)
         ahead = self._place + np.flatnonzero(~self._taken[self._place : end])
-        if end > self.groups.group_count:  # the same group may stand in line for two epochs
-            ahead = ahead[np.sort(np.unique(self._line[ahead], return_index=True)[1])]
+        if end > self.groups.group_count:  # the same group may be in the queue for two epochs
+            ahead = ahead[np.sort(np.unique(self._queue[ahead], return_index=True)[1])]
         return ahead
 
     def _advance(self) -> None:
-        """Goes to the first group that waits, and forgets the epochs before it."""
+        """Goes to the first group that waits, and drops the epochs before it."""
         if self._taken[self._place :].all():
-            self._lengthen(len(self._line) + 1)
+            self._lengthen(len(self._queue) + 1)
         self._place += int(np.argmin(self._taken[self._place :]))
         epochs, self._place = divmod(self._place, self.groups.group_count)
         self._epoch += epochs
-        self._line = self._line[epochs * self.groups.group_count :]
+        self._queue = self._queue[epochs * self.groups.group_count :]
         self._taken = self._taken[epochs * self.groups.group_count :]
 
     def state(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Batches that hold a fixed share of each of several datasets."""
+"""Batches with a fixed share of each of several datasets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from doap_tf.errors import InputError
 
 
 class MixtureSampler:
-    """A batch holds a batch of every sampler, one after the other.
+    """A batch is the batches of all samplers, one after the other.
 
     Rows are those of `PatchGroups.concatenate` of the samplers' groups, in this order.
 
     Args:
-        samplers: One a dataset; `batch_shares` gives their batch sizes.
+        samplers: One per dataset; `batch_shares` returns their batch sizes.
 
     Example:
         >>> parts = [liberty, photos]
@@ -46,23 +46,23 @@ class MixtureSampler:
 
     @property
     def step(self) -> int:
-        """Number of batches given so far."""
+        """Number of batches so far."""
         return self.samplers[0].step
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches until every dataset had an epoch at least."""
+        """Batches after which every dataset has had at least one epoch."""
         return max(sampler.steps_per_epoch for sampler in self.samplers)
 
     def state(self) -> dict[str, Any]:
-        """The position, as numbers, strings and lists that JSON can hold."""
+        """Returns the position, as numbers, strings and lists that JSON can hold."""
         return {"samplers": [sampler.state() for sampler in self.samplers]}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to a position that `state` gave."""
+        """Goes to a position that `state` returned."""
         if len(state.get("samplers", ())) != len(self.samplers):
             raise InputError(
-                f"the saved position is not one of a mixture of {len(self.samplers)} datasets: "
+                f"the saved position is not that of a mixture of {len(self.samplers)} datasets: "
                 "resume with the data and settings of that run."
             )
         for sampler, part in zip(self.samplers, state["samplers"], strict=True):
@@ -70,7 +70,7 @@ class MixtureSampler:
 
 
 def batch_shares(batch_size: int, weights: Sequence[float]) -> list[int]:
-    """Splits a batch into whole numbers as near to the weights' proportions as can be."""
+    """Splits a batch into whole numbers as close as possible to the proportions of weights."""
     if not weights or min(weights) <= 0:
         raise InputError(f"weights must be positive, not {list(weights)}.")
     exact = batch_size * np.asarray(weights, float) / sum(weights)
@@ -80,6 +80,6 @@ def batch_shares(batch_size: int, weights: Sequence[float]) -> list[int]:
     if shares.min() < 2:
         raise InputError(
             f"batch_size {batch_size} is too small for the weights {list(weights)}: "
-            "every dataset wants two patches at least."
+            "every dataset needs at least two patches."
         )
     return shares.tolist()

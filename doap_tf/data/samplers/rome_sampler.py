@@ -11,7 +11,7 @@ from doap_tf.errors import InputError
 
 
 class RomeSampler(Sampler):
-    """The k-th batch of an epoch holds the k-th group first, then random other groups.
+    """The k-th batch of an epoch starts with the k-th group; random other groups follow.
 
     An epoch has as many batches as there are groups: 1,000 for RomePatches. The last group of a
     batch is cut as `filling.fill` says.

@@ -13,13 +13,13 @@ from doap_tf.errors import InputError
 class SameSequenceSampler(Sampler):
     """A share of a batch comes from a few random sequences, the rest from random groups.
 
-    Each of `sequences_per_batch` sequences gives random groups until it has given its part of
-    share · M patches, or all its groups where it has fewer. Random other groups of all sequences
-    fill the batch; the last one is cut as `filling.fill` says. A group occurs once in a batch.
+    Each of `sequences_per_batch` sequences contributes random groups up to its part of share · M
+    patches, or all its groups where it has fewer. Random other groups of all sequences fill the
+    batch; the last one is cut as `filling.fill` says. A group occurs once in a batch.
 
     Args:
-        sequences_per_batch: From how many sequences the share comes.
-        share: Which share of the patches; one half gives half of the groups.
+        sequences_per_batch: Number of sequences that the share comes from.
+        share: Share of the patches, above 0 and at most 1.
         Others: those of `Sampler`.
     """
 
@@ -34,19 +34,18 @@ class SameSequenceSampler(Sampler):
     ):
         super().__init__(groups, batch_size, seed, views)
         if not 0 < share <= 1:
-            raise InputError(f"share must lie above 0 and not above 1, not be {share}.")
+            raise InputError(f"the share of a batch must be in (0, 1], not {share}.")
         if not 1 <= sequences_per_batch <= len(groups.groups_by_sequence):
             raise InputError(
-                f"sequences_per_batch must lie between 1 and the "
-                f"{len(groups.groups_by_sequence)} sequences of {groups.source}, "
-                f"not be {sequences_per_batch}."
+                f"sequences_per_batch is {sequences_per_batch}, but {groups.source} has "
+                f"{len(groups.groups_by_sequence)} sequences."
             )
         self.sequences_per_batch = sequences_per_batch
         self.share = share
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches that hold as many patches as there are."""
+        """Batches that hold as many patches as the dataset."""
         return int(self._sizes.sum() // self.batch_size)
 
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -57,9 +56,9 @@ class SameSequenceSampler(Sampler):
         others = self._random_groups(self._enough + len(together), rng)
         is_other = np.ones(self.groups.group_count, bool)
         is_other[together] = False
-        line = np.append(together, others[is_other[others]])
-        places, counts = fill(self._sizes[line], self.batch_size)
-        return line[places], counts
+        queue = np.append(together, others[is_other[others]])
+        places, counts = fill(self._sizes[queue], self.batch_size)
+        return queue[places], counts
 
     def _some_of(self, members: np.ndarray, quota: int, rng: np.random.Generator) -> np.ndarray:
         members = rng.permutation(members)

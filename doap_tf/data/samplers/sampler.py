@@ -1,4 +1,4 @@
-"""What all samplers share: seeded batches of row numbers, one after another."""
+"""The base class of samplers: seeded batches of row numbers, one after another."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from doap_tf.errors import InputError
 
 
 class Sampler(abc.ABC):
-    """Gives endless batches: `next(sampler)` is int32 [M], rows of `groups`.
+    """Endless batches: `next(sampler)` is int32 [M], rows of `groups`.
 
-    No row occurs twice in a batch, and the patches of a group stand together. Batch n depends on
-    the seed and on n alone, or on what `state` holds besides: a restored sampler goes on as the
-    saved one would have.
+    No row occurs twice in a batch, and the patches of a group stand together. Batch n depends only
+    on the seed, on n and on `state`: a restored sampler continues as the saved one would have.
 
     Args:
         groups: What to sample from.
         batch_size: M.
         seed: Another seed gives other batches.
-        views: At most so many patches of a group, chosen at random each time; None for all.
+        views: Maximum number of patches per group, chosen at random each time; None for all.
     """
 
     def __init__(
@@ -31,10 +30,8 @@ class Sampler(abc.ABC):
     ):
         if batch_size < 2:
             raise InputError(f"batch_size must be at least 2, not {batch_size}.")
-        if seed < 0:
-            raise InputError(f"seed must not be negative, but is {seed}.")
         if views is not None and views < 2:
-            raise InputError(f"views must be at least 2, or nothing would match, not {views}.")
+            raise InputError(f"views must be at least 2, so that patches match, not {views}.")
         self.groups = groups
         self.batch_size = batch_size
         self.seed = seed
@@ -43,10 +40,10 @@ class Sampler(abc.ABC):
         self._sizes = groups.group_sizes if views is None else groups.group_sizes.clip(max=views)
         if self._sizes.sum() < batch_size:
             raise InputError(
-                f"batch_size {batch_size} is more than the {self._sizes.sum()} patches that "
-                f"{groups.source} can give a batch: choose a smaller one."
+                f"batch_size {batch_size} is more than the {self._sizes.sum()} patches of "
+                f"{groups.source} that fit into a batch: choose a smaller one."
             )
-        # So many groups fill a batch whatever their sizes.
+        # This many groups fill a batch whatever their sizes.
         self._enough = -(-batch_size // int(self._sizes.min()))
 
     def __iter__(self) -> Sampler:
@@ -65,32 +62,32 @@ class Sampler(abc.ABC):
 
     @abc.abstractmethod
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Groups of the next batch and how many patches to take of each."""
+        """Returns the groups of the next batch and how many patches to take of each."""
 
     def state(self) -> dict[str, Any]:
-        """The position, as numbers, strings and lists that JSON can hold."""
+        """Returns the position, as numbers, strings and lists that JSON can hold."""
         return {"sampler": str(self), "step": self.step}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to a position that `state` gave."""
+        """Goes to a position that `state` returned."""
         if state["sampler"] != str(self):
             raise InputError(
-                f"the saved position is one of {state['sampler']}, but the sampler now is "
-                f"{self}: resume with the data and settings of that run."
+                f"the saved position belongs to {state['sampler']}, but the sampler is {self}: "
+                "resume with the data and settings of that run."
             )
         self.step = state["step"]
 
     def __str__(self) -> str:
-        """Settings and data: a position is restored only where it is the same."""
+        """Returns settings and data; a position can only be restored where they are equal."""
         settings = f"batch_size={self.batch_size}, seed={self.seed}, views={self.views}"
         data = f"{len(self.groups)} patches in {self.groups.group_count} groups"
         return f"{type(self).__name__}({settings}) over {data}"
 
     def _random_groups(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """So many different groups, or all of them, in random order."""
+        """Returns `count` different groups, or all of them if fewer, in random order."""
         limit = self.groups.group_count
         return rng.choice(limit, min(count, limit), replace=False)
 
     def _order(self, epoch: int, count: int) -> np.ndarray:
-        """The random order of `count` things in an epoch."""
+        """Returns the random order of `count` items in an epoch."""
         return np.random.default_rng([self.seed, 1, epoch]).permutation(count)

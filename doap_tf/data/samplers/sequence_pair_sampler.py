@@ -13,8 +13,8 @@ from doap_tf.errors import InputError
 class SequencePairSampler(Sampler):
     """A batch holds random groups of two sequences, M / 2 patches of each.
 
-    That is equally many groups of each where the groups are of one size, as in HPatches. The last
-    group of either half is cut as `filling.fill` says. An epoch goes through all n (n − 1) / 2
+    These are equally many groups of each where the groups are of one size, as in HPatches. The
+    last group of either half is cut as `filling.fill` says. An epoch contains all n (n − 1) / 2
     pairs of sequences once, in random order.
 
     Args: those of `Sampler`; every sequence must have M / 2 patches.
@@ -27,7 +27,7 @@ class SequencePairSampler(Sampler):
         self._members = groups.groups_by_sequence
         if len(self._members) < 2:
             raise InputError(
-                f"{groups.source} has {len(self._members)} sequences: pairs want two at least."
+                f"{groups.source} has {len(self._members)} sequences: pairs require at least two."
             )
         if batch_size % 2 or batch_size < 4:
             raise InputError(f"batch_size must be even and at least 4, not {batch_size}.")
@@ -35,8 +35,8 @@ class SequencePairSampler(Sampler):
         smallest = min(patches, key=patches.__getitem__)
         if patches[smallest] < batch_size // 2:
             raise InputError(
-                f"batch_size {batch_size} wants {batch_size // 2} patches of a sequence, but "
-                f"{groups.sequence_names[smallest]!r} can give only {patches[smallest]}: "
+                f"batch_size {batch_size} requires {batch_size // 2} patches per sequence, but "
+                f"{groups.sequence_names[smallest]!r} has only {patches[smallest]}: "
                 f"choose at most {2 * patches[smallest]}."
             )
         self._firsts, self._seconds = np.triu_indices(len(self._members), 1)
@@ -56,8 +56,8 @@ class SequencePairSampler(Sampler):
         sequences = list(self._members)
         halves = []
         for sequence in (sequences[self._firsts[pair]], sequences[self._seconds[pair]]):
-            line = rng.permutation(self._members[sequence])
-            places, counts = fill(self._sizes[line], self.batch_size // 2)
-            halves.append((line[places], counts))
+            queue = rng.permutation(self._members[sequence])
+            places, counts = fill(self._sizes[queue], self.batch_size // 2)
+            halves.append((queue[places], counts))
         (first, first_counts), (second, second_counts) = halves
         return np.append(first, second), np.append(first_counts, second_counts)

@@ -1,4 +1,4 @@
-"""The HPatches benchmark, on its own patches or on patches cut from any images."""
+"""The HPatches benchmark, on its own patches or on patches cut from other images."""
 
 from doap_tf.evaluation.hpatches.benchmark import HPatches
 from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, PatchSequences

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from doap_tf.drawing.plots import Bar
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.hpatches import tasks as rules
 from doap_tf.evaluation.hpatches.matching_task import evaluate_matching
-from doap_tf.evaluation.hpatches.patch_sequences import PatchSequences
+from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, PatchSequences
 from doap_tf.evaluation.hpatches.retrieval_task import evaluate_retrieval
 from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
 from doap_tf.evaluation.hpatches.verification_task import evaluate_verification
@@ -26,31 +27,30 @@ TASKS = ("verification", "matching", "retrieval")
 
 
 class HPatches:
-    """The benchmark on one folder; tasks are read or drawn once and serve any number of models.
+    """The three tasks on patch sequences; tasks are read or drawn once for any number of models.
 
     Args:
-        sequences: The folder and its split.
-        cache_dir: Where descriptors and drawn tasks are kept.
-        tasks: Which of `TASKS`; by default all, less retrieval for a single sequence.
-        tasks_dir: Folder of the official task files; without it the tasks are drawn by their rule.
-        method: As in `average_precision`.
-        normalise: Whether to whiten descriptors and apply a power law (see `Normalisation`).
-        pairs: How many verification pairs of each kind are drawn.
+        sequences: The patches, whose `name` is that of the benchmark.
+        cache_dir: Folder for descriptors and drawn tasks.
+        tasks: Some of `TASKS`; by default all, without retrieval for a single sequence.
+        tasks_dir: Folder of the official task files; by default tasks are drawn by their rule.
+        method: As for `average_precision`.
+        normalise: Whether to whiten descriptors and apply a power law, see `Normalisation`.
+        pairs: Number of verification pairs of each kind to draw.
         memory_mb: Limit for descriptors and distances in memory.
-        name: What results call the benchmark.
     """
 
     def __init__(
         self,
         sequences: PatchSequences,
         cache_dir: str | os.PathLike,
+        *,
         tasks: Sequence[str] | None = None,
         tasks_dir: str | os.PathLike | None = None,
         method: str = "trapezoid",
         normalise: bool = False,
         pairs: int = rules.PAIRS,
         memory_mb: float = 1024,
-        name: str = "hpatches",
     ):
         if tasks is None:
             tasks = TASKS if len(sequences.lengths) > 1 else TASKS[:2]
@@ -67,17 +67,13 @@ class HPatches:
         self._normalise = normalise
         self._pairs = pairs
         self._memory_mb = memory_mb
-        self._name = name
         self._verification = self._verification_task() if "verification" in tasks else None
         self._retrieval = self._retrieval_task() if "retrieval" in tasks else None
 
     def evaluate(self, model: Model) -> Result:
         """Describes all patches of the split with a model and scores the tasks."""
-        descriptors = StripDescriptors(
-            self._sequences,
-            DescriptorCache(self._cache_dir / "descriptors", model),
-            self._normalise,
-        )
+        cache = DescriptorCache(self._cache_dir / "descriptors", model)
+        descriptors = StripDescriptors(self._sequences, cache, self._normalise)
         scores: dict[str, Any] = {}
         summary: dict[str, float] = {}
         plots = Plots()
@@ -96,14 +92,15 @@ class HPatches:
             scores["retrieval"] = evaluate_retrieval(descriptors, self._retrieval, *options)
             summary["retrieval"] = scores["retrieval"]["mean"]
         return Result(
-            benchmark=self._name,
+            benchmark=self._sequences.name,
             protocol=self._protocol(),
             split=self._sequences.split,
             seed=rules.SEED if self._tasks_dir is None else None,
             model=model,
             scores=scores,
             summary=summary,
-            plots=plots,
+            plots=plots | Plots(bars=_bars(scores, summary)),
+            details=_details(scores),
         )
 
     def _protocol(self) -> str:
@@ -129,12 +126,11 @@ class HPatches:
             with np.load(path) as kept:
                 return rules.VerificationTask(*(rules.Pairs(*kept[kind]) for kind in kinds))
         except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
-            pass  # not drawn before, or damaged from outside
+            pass  # absent or damaged
         task = rules.draw_verification(list(lengths.values()), self._pairs)
         with write_atomically(path) as partial:
-            lists = [getattr(task, kind) for kind in kinds]
-            arrays = [np.stack([pairs.first, pairs.second]) for pairs in lists]
-            np.savez(partial, **dict(zip(kinds, arrays, strict=True)))  # type: ignore[arg-type]
+            arrays = {kind: np.stack(dataclasses.astuple(getattr(task, kind))) for kind in kinds}
+            np.savez(partial, **arrays)  # type: ignore[arg-type]
         return task
 
     def _retrieval_task(self) -> rules.RetrievalTask:
@@ -144,10 +140,64 @@ class HPatches:
         names = list(lengths)
         # The official numbers leave distractors only where there are enough patches.
         patches = sum(lengths.values())
-        queries, distractors = min(rules.QUERIES, patches // 3), min(rules.DISTRACTORS, patches)
         return rules.draw_retrieval(
             list(lengths.values()),
             lambda number: self._sequences.patches(names[number], "ref").std(axis=(1, 2)),
-            queries,
-            distractors,
+            min(rules.QUERIES, patches // 3),
+            min(rules.DISTRACTORS, patches),
         )
+
+
+def _verification_columns(scores: dict[str, Any], measure: str) -> dict[tuple[str, str], float]:
+    return {
+        (level, kind.replace("_", " ")): values[measure]
+        for level in LEVELS
+        for kind, values in scores["verification"][level].items()
+    }
+
+
+def _matching_columns(scores: dict[str, Any]) -> dict[tuple[str, str], float]:
+    """Returns scores by level and kind of change where there are both kinds, else means only."""
+    kinds = [name for name in scores["matching"]["easy"] if name != "sequences"]
+    if len(kinds) < 3:
+        kinds = ["mean"]
+    return {(level, kind): scores["matching"][level][kind] for level in LEVELS for kind in kinds}
+
+
+def _bars(scores: dict[str, Any], summary: dict[str, float]) -> dict[str, Bar]:
+    """Returns the bars of the benchmark's own figure, one panel per task."""
+    bars = {}
+    if "verification" in scores:
+        marks = _verification_columns(scores, "imbalanced_ap")
+        bars["Patch verification, imbalanced AP [%]"] = Bar(summary["verification"], marks)
+    if "matching" in scores:
+        by_kind = _matching_columns(scores)
+        marks = {name: v for name, v in by_kind.items() if name[1] != "mean"} or by_kind
+        bars["Image matching, mAP [%]"] = Bar(summary["matching"], marks)
+    if "retrieval" in scores:
+        marks = {(level, "mean"): scores["retrieval"][level]["mean"] for level in LEVELS}
+        bars["Patch retrieval, mAP [%]"] = Bar(summary["retrieval"], marks)
+    return bars
+
+
+def _details(scores: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Returns the columns of the tables that papers show, by title."""
+    columns: dict[str, dict[tuple[str, str], float]] = {}
+    if "verification" in scores:
+        for measure, title in (
+            ("imbalanced_ap", "imbalanced, AP"),
+            ("balanced_auc", "balanced, AUC"),
+        ):
+            columns[f"Verification, {title}"] = _verification_columns(scores, measure)
+    if "matching" in scores:
+        columns["Matching, mAP"] = _matching_columns(scores)
+    if "retrieval" in scores:
+        columns["Retrieval, mAP by size of the pool"] = {
+            (level, pool): value
+            for level in LEVELS
+            for pool, value in scores["retrieval"][level].items()
+        }
+    return {
+        title: {", ".join(name): value for name, value in values.items()}
+        for title, values in columns.items()
+    }

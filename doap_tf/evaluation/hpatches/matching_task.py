@@ -1,20 +1,20 @@
-"""HPatches' matching task: every reference patch takes its nearest neighbour in each target."""
+"""HPatches' matching task: the nearest neighbour of every reference patch in each target."""
 
 import collections
 from typing import Any, NamedTuple
 
 import numpy as np
-import tqdm
 
+from doap_tf.drawing.plots import Curve
 from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, TARGETS, PatchSequences
 from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
-from doap_tf.evaluation.result import Curve, Plots, Strip
+from doap_tf.evaluation.result import EXAMPLES, Examples, Plots
 from doap_tf.metrics import average_precision, match, paired_distances, precision_recall_curve
 from doap_tf.parallel import parallel_map
+from doap_tf.progress import progress
 from doap_tf.readers.strips import PATCH
 
 _KINDS = {"i": "illumination", "v": "viewpoint"}
-_EXAMPLES = 12
 _EXAMPLE_LEVEL = "hard"
 
 
@@ -29,12 +29,12 @@ class _Example(NamedTuple):
 def evaluate_matching(
     descriptors: StripDescriptors, method: str, memory_mb: float
 ) -> tuple[dict[str, Any], Plots]:
-    """Scores by level, kind of change and sequence, with curves over all matches of a level."""
+    """Returns scores by level, kind of change and sequence, with plots of each level."""
     precisions: dict[str, dict[str, float]] = {level: {} for level in LEVELS}
     pooled: dict[str, list[tuple[np.ndarray, ...]]] = collections.defaultdict(list)
     examples: dict[bool, list[_Example]] = {True: [], False: []}
     norm = descriptors.norm
-    for sequence in tqdm.tqdm(descriptors.sequences.lengths, "matching", disable=None):
+    for sequence in progress(descriptors.sequences.lengths, "matching"):
         reference = descriptors.load(sequence, "ref")
         for level, prefix in LEVELS.items():
             values = []
@@ -47,13 +47,13 @@ def evaluate_matching(
                 pooled[level].append((distances, right, same, other))
                 if level == _EXAMPLE_LEVEL:
                     for kind, kept in examples.items():
-                        places = np.flatnonzero(right == kind)
-                        places = places[np.argsort(distances[places], kind="stable")[:_EXAMPLES]]
+                        found = np.flatnonzero(right == kind)
+                        found = found[np.argsort(distances[found], kind="stable")[:EXAMPLES]]
                         kept += [
                             _Example(
                                 float(distances[i]), sequence, strip, int(i), int(neighbours[i])
                             )
-                            for i in places
+                            for i in found
                         ]
             precisions[level][sequence] = float(np.mean(values))
     return _scores(precisions), _plots(pooled, examples, descriptors.sequences)
@@ -89,24 +89,24 @@ def _plots(
     }
     for kind, title in titles.items():
         if examples[kind]:
-            plots.strips.append(_strip(title, sorted(examples[kind])[:_EXAMPLES], sequences))
+            plots.examples.append(_read(title, sorted(examples[kind])[:EXAMPLES], sequences))
     return plots
 
 
-def _strip(title: str, examples: list[_Example], sequences: PatchSequences) -> Strip:
+def _read(title: str, examples: list[_Example], sequences: PatchSequences) -> Examples:
     roles = ("reference", "nearest", "true match")
     patches = np.empty((len(roles), len(examples), PATCH, PATCH), np.uint8)
-    # Reading a strip takes longer than all else here, and examples tend to share strips.
-    wanted: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
+    # Examples tend to share strips, which are slow to read.
+    by_strip: dict[tuple[str, str], list[tuple[int, int, int]]] = collections.defaultdict(list)
     for column, example in enumerate(examples):
-        places = (("ref", example.patch), (example.strip, example.neighbour))
-        for role, (strip, patch) in enumerate((*places, (example.strip, example.patch))):
-            wanted[example.sequence, strip].append((role, column, patch))
+        _, sequence, strip, patch, neighbour = example
+        for role, (name, index) in enumerate([("ref", patch), (strip, neighbour), (strip, patch)]):
+            by_strip[sequence, name].append((role, column, index))
 
-    def fill(place: tuple[str, str]) -> None:
-        found = sequences.patches(*place)
-        for role, column, patch in wanted[place]:
-            patches[role, column] = found[patch]
+    def fill(strip: tuple[str, str]) -> None:
+        found = sequences.patches(*strip)
+        for role, column, index in by_strip[strip]:
+            patches[role, column] = found[index]
 
-    parallel_map(fill, list(wanted))
-    return Strip(title, roles, patches)
+    parallel_map(fill, list(by_strip))
+    return Examples(title, roles, patches)

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 
 import numpy as np
 
-# Eigenvalues below this quantile are raised to it, which keeps noise from being blown up.
+# Eigenvalues below this quantile are raised to it, so that noise is not amplified.
 _CLIPPED = 0.6
 
 
 class Normalisation:
     """Whitens descriptors, takes signed square roots and scales rows to unit length.
 
-    As in the HPatches benchmark: the whitening is learnt on the reference patches of the training
-    sequences; a set of descriptors is centred on its own mean.
+    As in the HPatches benchmark, the whitening is learnt on the reference patches of the training
+    sequences, but every set of descriptors is centred on its own mean.
 
     Args:
-        training: Sets of descriptors [N, D] to learn from, taken one at a time.
+        training: Sets of descriptors [N, D] to learn from; one at a time is in memory.
     """
 
     def __init__(self, training: Iterable[np.ndarray]):
@@ -28,12 +28,12 @@ class Normalisation:
         mean = total / count
         variances, vectors = np.linalg.eigh(products / count - np.outer(mean, mean))
         variances = np.maximum(variances, variances[int(_CLIPPED * len(variances))])
-        # Where even the clipped variance is nil there is nothing to whiten.
+        # Where even the clipped variance is zero there is nothing to whiten.
         scales = np.where(variances > 0, 1 / np.sqrt(np.where(variances > 0, variances, 1)), 0)
         self._whitening = (vectors * scales) @ vectors.T
 
     def __call__(self, descriptors: np.ndarray) -> np.ndarray:
-        """float32 [N, D] of [N, D]."""
+        """Returns the normalised descriptors float32 [N, D] of [N, D]."""
         centred = descriptors.astype(np.float64)
         centred -= centred.mean(axis=0)
         whitened = centred @ self._whitening

@@ -1,4 +1,4 @@
-"""A folder of patch sequences in HPatches' layout, checked as a whole before anything is scored."""
+"""A folder of patch sequences in HPatches' layout."""
 
 import functools
 import os
@@ -11,6 +11,7 @@ from doap_tf.datasets.hpatches import split_sequences
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import file_hash
 from doap_tf.readers import STRIPS, list_patch_sequences, read_strip
+from doap_tf.readers.strips import PATCH
 
 ALL = "all"
 LEVELS = {"easy": "e", "hard": "h", "tough": "t"}
@@ -18,24 +19,26 @@ TARGETS = range(1, 6)
 
 
 class PatchSequences:
-    """The sequences of a folder that belong to a split.
+    """The sequences of a folder that belong to a split, checked before anything is scored.
 
     Args:
-        folder: Holds a folder a sequence with `ref.png, e1.png, … t5.png`, or is one.
+        folder: Folder with one subfolder per sequence that holds `ref.png, e1.png, … t5.png`; or
+            a single sequence.
         split: `a`, `b`, `c`, `illum`, `view` or `full`; or `all` for every sequence there is.
+        name: Name of the benchmark on these patches.
 
     Attributes:
         lengths: Number of patches of each sequence to score, in the order of the split.
-        training: Sequences of the split's training part; none for splits without.
     """
 
-    def __init__(self, folder: str | os.PathLike, split: str = ALL):
+    def __init__(self, folder: str | os.PathLike, split: str = ALL, *, name: str = "hpatches"):
         folder = pathlib.Path(folder)
         if not folder.is_dir():
-            raise InputError(f"{folder} is no folder; wanted is one of HPatches sequences.")
+            raise InputError(f"{folder} is not a folder of HPatches sequences.")
         single = (folder / f"{STRIPS[0]}.png").is_file()
         found = [folder] if single else list_patch_sequences(folder)
         self._folders = {path.resolve().name: path for path in found}
+        self.name = name
         self.split = split
         names = list(self._folders) if split == ALL else split_sequences(split)
         missing = [name for name in names if name not in self._folders]
@@ -49,7 +52,7 @@ class PatchSequences:
 
     @functools.cached_property
     def training(self) -> list[str]:
-        """The training sequences of the split."""
+        """Names of the training sequences of the split; an InputError if some are missing."""
         if self.split == ALL:
             raise InputError(f"split {ALL!r} has no training sequences, which normalisation needs.")
         names = split_sequences(self.split, "train")
@@ -62,38 +65,23 @@ class PatchSequences:
         return names
 
     def path(self, sequence: str, strip: str) -> pathlib.Path:
-        """The file of a strip."""
+        """Returns the file of a strip."""
         return self._folders[sequence] / f"{strip}.png"
 
     def patches(self, sequence: str, strip: str) -> np.ndarray:
-        """uint8 [N, 65, 65] of a strip of `STRIPS`."""
+        """Reads a strip of `STRIPS`: uint8 [N, 65, 65]."""
         return read_strip(self.path(sequence, strip))
 
     def content(self, sequence: str, strip: str) -> str:
-        """Identifies the patches of a strip."""
+        """Returns a hash of the file of a strip."""
         path = self.path(sequence, strip)
         if path not in self._contents:
             self._contents[path] = file_hash(path)
         return self._contents[path]
 
     def _checked_length(self, sequence: str) -> int:
-        """The number of patches of a sequence, from the sizes in its files' headers."""
-        lengths = {}
-        for strip in STRIPS:
-            path = self.path(sequence, strip)
-            if not path.is_file():
-                raise InputError(f"sequence {path.parent} lacks {path.name}; fetch it again.")
-            try:
-                with PIL.Image.open(path) as image:
-                    width, height = image.size
-            except OSError as error:
-                raise InputError(f"{path} cannot be read as an image: {error}.") from error
-            if width != 65 or height == 0 or height % 65:
-                raise InputError(
-                    f"{path} is {width}×{height} pixels; a strip is 65 wide and a multiple of 65 "
-                    "tall."
-                )
-            lengths[strip] = height // 65
+        """Returns the number of patches of a sequence, which all of its strips must have."""
+        lengths = {strip: _strip_length(self.path(sequence, strip)) for strip in STRIPS}
         for strip, length in lengths.items():
             if length != lengths["ref"]:
                 raise InputError(
@@ -101,3 +89,20 @@ class PatchSequences:
                     f"{lengths['ref']}; all strips of a sequence show the same patches."
                 )
         return lengths["ref"]
+
+
+def _strip_length(path: pathlib.Path) -> int:
+    """Returns the number of patches of a strip, by the header of its file."""
+    if not path.is_file():
+        raise InputError(f"sequence {path.parent} lacks {path.name}; fetch it again.")
+    try:
+        with PIL.Image.open(path) as image:
+            width, height = image.size
+    except OSError as error:
+        raise InputError(f"{path} cannot be read as an image: {error}.") from error
+    if width != PATCH or height % PATCH:
+        raise InputError(
+            f"{path} is {width}×{height} pixels; a strip is {PATCH} wide and a multiple of {PATCH} "
+            "tall."
+        )
+    return height // PATCH

@@ -1,4 +1,4 @@
-"""Patch sequences in HPatches' layout cut from any images, to see its tasks without a download."""
+"""Patch sequences in HPatches' layout, cut from any images."""
 
 import dataclasses
 import hashlib
@@ -17,17 +17,20 @@ from doap_tf.version import __version__
 def photo_sequences(
     source: str | os.PathLike | None, cache_dir: str | os.PathLike, kind: str = "photos"
 ) -> PatchSequences:
-    """Cuts groups of patches as `photo_patches` does, or finds what was cut before.
+    """Cuts patch sequences as the dataset `photo_patches` does, once for the same images.
 
     Args:
         source: A folder or glob of images; by default the photographs of scikit-image that
             `photo_patches` holds out.
-        cache_dir: Where the strips are kept.
+        cache_dir: Folder for the strips.
         kind: How the images belong together, see `doap_tf.patch_generation.scenes.find_scenes`.
+
+    Returns:
+        Sequences of the name "photos".
     """
     scenes = default_scenes()[1] if source is None else find_scenes(source, kind)
     settings = GroupSettings()
-    # Another version of the package may cut other patches from the same images.
+    # Versions of the package may cut different patches from the same images.
     digest = hashlib.sha256(f"{__version__} {dataclasses.astuple(settings)}".encode())
     for scene in scenes:
         digest.update(f"{scene.kind} {scene.name}".encode())
@@ -36,4 +39,4 @@ def photo_sequences(
     if not folder.is_dir():
         with write_directory_atomically(folder) as partial:
             write_strips(scenes, partial, settings)
-    return PatchSequences(folder)
+    return PatchSequences(folder, name="photos")

@@ -1,10 +1,9 @@
-"""HPatches' retrieval task: find a reference patch's targets among patches of other sequences."""
+"""HPatches' retrieval task: reference patches query pools of targets and distractors."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tqdm
 
 from doap_tf.errors import InputError
 from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, TARGETS
@@ -13,6 +12,7 @@ from doap_tf.evaluation.hpatches.tasks import RetrievalTask
 from doap_tf.metrics import average_precision_of_ranks, distance_matrix, paired_distances
 from doap_tf.metrics.distances import blocks
 from doap_tf.parallel import cores, parallel_map
+from doap_tf.progress import progress
 
 POOLS = (100, 500, 1_000, 5_000, 10_000, 15_000, 20_000)
 
@@ -20,7 +20,7 @@ POOLS = (100, 500, 1_000, 5_000, 10_000, 15_000, 20_000)
 def evaluate_retrieval(
     descriptors: StripDescriptors, task: RetrievalTask, method: str, memory_mb: float
 ) -> dict[str, Any]:
-    """Mean average precision by level and size of the pool."""
+    """Returns the mean average precision by level and size of the pool."""
     if not len(task.queries) or len(set(task.distractors[:, 0].tolist())) < 2:
         raise InputError(
             f"retrieval needs queries, and distractors from two or more sequences; there are "
@@ -28,13 +28,20 @@ def evaluate_retrieval(
         )
     pools = [pool for pool in POOLS if pool <= len(task.distractors)]
     pools = pools or [len(task.distractors) + len(TARGETS)]
-    positives = _positive_distances(descriptors, task.queries, memory_mb)
-    precisions = np.empty((len(LEVELS), len(pools), len(task.queries)))
-    database = _gather(descriptors, task.distractors)
-    queries = _gather(descriptors, task.queries)
-    # Per distance: float64 and float32 while it is made, then a comparison for each core.
+    database = descriptors.gather(_images(task.distractors, 0))
+    queries = descriptors.gather(_images(task.queries, 0))
+    positives = np.empty((len(LEVELS), len(queries), len(TARGETS)), np.float32)
+    for level, prefix in enumerate(LEVELS.values()):
+        for column, target in enumerate(TARGETS):
+            found = descriptors.gather(_images(task.queries, target), prefix)
+            positives[level, :, column] = paired_distances(
+                queries, found, descriptors.norm, memory_mb
+            )
+    positives.sort(axis=2)
+    precisions = np.empty((len(LEVELS), len(pools), len(queries)))
+    # Per distance: float64 and float32 while it is computed, then one comparison per core.
     bytes_each = len(database) * (13 + cores())
-    for sequence in tqdm.tqdm(np.unique(task.queries[:, 0]), "retrieval", disable=None):
+    for sequence in progress(np.unique(task.queries[:, 0]), "retrieval"):
         own = task.distractors[:, 0] == sequence
         ends = _pool_ends(~own, pools)
         members = np.flatnonzero(task.queries[:, 0] == sequence)
@@ -54,61 +61,29 @@ def evaluate_retrieval(
     return scores | {"mean": float(means.mean())}
 
 
-def _gather(descriptors: StripDescriptors, patches: np.ndarray) -> np.ndarray:
-    """Descriptors [N, ·] of the reference patches [N, 2]."""
-    names = list(descriptors.sequences.lengths)
-    rows: np.ndarray | None = None
-    for sequence in np.unique(patches[:, 0]):
-        members = patches[:, 0] == sequence
-        found = descriptors.load(names[sequence], "ref")[patches[members, 1]]
-        if rows is None:
-            rows = np.empty((len(patches), found.shape[1]), found.dtype)
-        rows[members] = found
-    if rows is None:
-        raise InputError("retrieval needs at least one patch.")
-    return rows
-
-
-def _positive_distances(
-    descriptors: StripDescriptors, queries: np.ndarray, memory_mb: float
-) -> np.ndarray:
-    """Ascending distances [levels, Q, targets] of the queries to their own targets."""
-    names = list(descriptors.sequences.lengths)
-    result = np.empty((len(LEVELS), len(queries), len(TARGETS)), np.float32)
-    for sequence in np.unique(queries[:, 0]):
-        members = np.flatnonzero(queries[:, 0] == sequence)
-        indices = queries[members, 1]
-        reference = descriptors.load(names[sequence], "ref")[indices]
-        for place, prefix in enumerate(LEVELS.values()):
-            for column, target in enumerate(TARGETS):
-                found = descriptors.load(names[sequence], f"{prefix}{target}")[indices]
-                result[place, members, column] = paired_distances(
-                    reference, found, descriptors.norm, memory_mb
-                )
-    return np.sort(result, axis=2)
+def _images(patches: np.ndarray, image: int) -> np.ndarray:
+    """Returns patches [N, 3] with the number of an image of patches [N, 2]."""
+    return np.insert(patches, 1, image, axis=1)
 
 
 def _pool_ends(foreign: np.ndarray, pools: Sequence[int]) -> list[int]:
-    """Up to where in the list of distractors each pool reaches, own ones not counting."""
-    places = np.flatnonzero(foreign)
-    wanted = [pool - len(TARGETS) for pool in pools]
-    return [
-        int(places[count - 1]) + 1 if count <= len(places) else len(foreign) for count in wanted
-    ]
+    """Returns where in the list of distractors each pool ends, its own sequence left out."""
+    ends = np.append(np.flatnonzero(foreign) + 1, len(foreign))
+    return [int(ends[min(pool - len(TARGETS), len(ends)) - 1]) for pool in pools]
 
 
 def _nearer(distances: np.ndarray, positives: np.ndarray, ends: Sequence[int]) -> np.ndarray:
-    """How many distractors precede each positive: int [levels, pools, Q, targets].
+    """Counts the distractors that precede each positive: int [levels, pools, Q, targets].
 
-    A list starts with its positives and its order is stable: an equally near distractor does not
-    precede one.
+    Positives stand first in a list and the order is stable: a distractor at the same distance does
+    not precede them.
     """
     levels, queries, targets = positives.shape
     counts = np.empty((levels, len(ends), queries, targets), np.int64)
     starts = [0, *ends[:-1]]
 
-    def count(place: tuple[int, int]) -> None:
-        level, target = place
+    def count(pair: tuple[int, int]) -> None:
+        level, target = pair
         nearer = distances < positives[level, :, target, np.newaxis]
         for pool, (start, end) in enumerate(zip(starts, ends, strict=True)):
             counts[level, pool, :, target] = np.count_nonzero(nearer[:, start:end], axis=1)

@@ -1,25 +1,26 @@
-"""Descriptors of all patches of a folder of sequences, on disk, by sequence and strip."""
+"""Descriptors of the patches of HPatches sequences, on disk by sequence and strip."""
 
 from collections.abc import Iterable
 
 import numpy as np
-import tqdm
 
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.hpatches.normalisation import Normalisation
 from doap_tf.evaluation.hpatches.patch_sequences import PatchSequences
+from doap_tf.evaluation.hpatches.tasks import IMAGES
 from doap_tf.metrics import NORM_L2
+from doap_tf.progress import progress
 from doap_tf.readers import STRIPS
 
 
 class StripDescriptors:
-    """Describes every strip that an evaluation needs, then gives them one at a time.
+    """Describes every strip that an evaluation needs, then loads them one at a time.
 
     Args:
-        sequences: The folder.
-        cache: Describes and keeps.
-        normalise: Whether to apply `Normalisation`, learnt on the split's training sequences.
+        sequences: The sequences.
+        cache: Describes the strips and keeps the descriptors.
+        normalise: Whether to apply `Normalisation`, learnt on the training sequences of the split.
     """
 
     def __init__(self, sequences: PatchSequences, cache: DescriptorCache, normalise: bool = False):
@@ -36,10 +37,10 @@ class StripDescriptors:
         if normalise:
             training = [(name, "ref") for name in sequences.training]
             self._describe(training)
-            self._normalisation = Normalisation(self.load(*place) for place in training)
+            self._normalisation = Normalisation(self.load(*strip) for strip in training)
 
     def load(self, sequence: str, strip: str) -> np.ndarray:
-        """float32 [N, D], or packed bits uint8 [N, bits / 8]."""
+        """Returns descriptors float32 [N, D], or packed bits uint8 [N, bits / 8]."""
         descriptors = self._cache.describe(
             self.sequences.content(sequence, strip),
             lambda: self.sequences.patches(sequence, strip),
@@ -47,8 +48,26 @@ class StripDescriptors:
         )
         return descriptors if self._normalisation is None else self._normalisation(descriptors)
 
-    def _describe(self, places: Iterable[tuple[str, str]]) -> None:
-        for sequence, strip in tqdm.tqdm(
-            list(places), f"describing ({self._cache.model.name})", unit="strip", disable=None
-        ):
+    def gather(self, patches: np.ndarray, prefix: str = "") -> np.ndarray:
+        """Returns the descriptors [N, ·] of some patches.
+
+        Args:
+            patches: int [N, 3]: sequence, image (0 is the reference), index.
+            prefix: That of the level of the other images, as in `LEVELS`.
+        """
+        names = list(self.sequences.lengths)
+        sample = self.load(names[0], "ref")
+        rows = np.empty((len(patches), sample.shape[1]), sample.dtype)
+        keys = patches[:, 0] * IMAGES + patches[:, 1]
+        order = np.argsort(keys, kind="stable")
+        strips, starts = np.unique(keys[order], return_index=True)
+        for key, chosen in zip(strips.tolist(), np.split(order, starts[1:]), strict=True):
+            sequence, image = divmod(key, IMAGES)
+            strip = self.load(names[sequence], f"{prefix}{image}" if image else "ref")
+            rows[chosen] = strip[patches[chosen, 2]]
+        return rows
+
+    def _describe(self, strips: Iterable[tuple[str, str]]) -> None:
+        title = f"describing ({self._cache.model.name})"
+        for sequence, strip in progress(list(strips), title, unit="strip"):
             self.load(sequence, strip)

@@ -1,15 +1,14 @@
-"""HPatches' verification and retrieval tasks: official files, or drawn by the official rule."""
+"""HPatches' verification and retrieval tasks, read from files or drawn by the official rule."""
 
 import csv
 import dataclasses
-import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import tqdm
 
 from doap_tf.errors import InputError
+from doap_tf.progress import progress
 
 SEED = 42
 PAIRS, QUERIES, DISTRACTORS = 1_000_000, 10_000, 20_000
@@ -18,8 +17,7 @@ PAIRS, QUERIES, DISTRACTORS = 1_000_000, 10_000, 20_000
 _QUERY_SURPLUS, _DISTRACTOR_SURPLUS = 4, 10
 _LEAST_DEVIATION = 10
 IMAGES = 6
-_DRAWN_IMAGES = 5  # it never draws the last one
-_ROWS_AT_ONCE = 100_000
+_DRAWN_IMAGES = 5  # never the last one
 
 _PAIR_COLUMNS = ("s1", "t1", "idx1", "s2", "t2", "idx2")
 _PATCH_COLUMNS = ("s", "idx")
@@ -27,7 +25,7 @@ _PATCH_COLUMNS = ("s", "idx")
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Pairs of patches, as numbers int32 [N, 3] of sequence, image (0 = reference) and index."""
+    """Pairs of patches, each side int32 [N, 3]: sequence, image (0 is the reference), index."""
 
     first: np.ndarray
     second: np.ndarray
@@ -35,7 +33,7 @@ class Pairs:
 
 @dataclasses.dataclass(frozen=True)
 class VerificationTask:
-    """Matching pairs, and others from the same sequence and from any."""
+    """Matching pairs, and non-matching ones from the same sequence and from any."""
 
     positives: Pairs
     same_sequence: Pairs
@@ -44,7 +42,7 @@ class VerificationTask:
 
 @dataclasses.dataclass(frozen=True)
 class RetrievalTask:
-    """Reference patches, as numbers int32 [N, 2] of sequence and index."""
+    """Reference patches, int32 [N, 2]: sequence and index."""
 
     queries: np.ndarray
     distractors: np.ndarray
@@ -56,8 +54,8 @@ def read_verification(
     """Reads `verif_{pos,neg_intra,neg_inter}_split-*.csv`.
 
     Args:
-        folder: Where the files are.
-        split: The split in their names.
+        folder: Folder of the files.
+        split: Split in their names.
         lengths: Number of patches of each sequence; sequences are numbered in this order.
     """
 
@@ -81,16 +79,16 @@ def draw_verification(lengths: Sequence[int], pairs: int = PAIRS) -> Verificatio
 
     Args:
         lengths: Number of patches of each sequence, in the order of the split.
-        pairs: How many pairs of each of the three kinds.
+        pairs: Number of pairs of each of the three kinds.
     """
     if min(lengths) < 2:
-        raise InputError("verification needs sequences of at least two patches; one has fewer.")
+        raise InputError("verification needs at least two patches in every sequence.")
     random = np.random.RandomState(SEED)
     sequences = random.randint(0, len(lengths), pairs)
-    # A shuffle of all patches for the sake of two: slow, but it is what the official files come
-    # from, and NumPy guarantees this generator's stream for ever.
+    # Shuffling all patches to draw two is slow, but the official files were drawn that way, and
+    # NumPy keeps the stream of this generator stable.
     indices, images = np.empty((2, pairs, 2), np.int32)
-    for row, number in enumerate(tqdm.tqdm(sequences, "drawing pairs", disable=None)):
+    for row, number in enumerate(progress(sequences, "drawing pairs")):
         indices[row] = random.permutation(lengths[number])[:2]
     for row in range(pairs):
         images[row] = random.permutation(_DRAWN_IMAGES)[:2]
@@ -118,9 +116,9 @@ def draw_retrieval(
 
     Args:
         lengths: Number of patches of each sequence, in the order of the split.
-        deviations: Gives the standard deviations [N] of the grey values of the reference patches
-            of the sequence with a number; flat ones are not drawn.
-        queries, distractors: How many of each, or fewer if there are not so many.
+        deviations: Returns the standard deviations [N] of the grey values of the reference patches
+            of a sequence by its number; flat patches are not drawn.
+        queries, distractors: Maximum number of each.
     """
     random = np.random.RandomState(SEED)
     textured = [deviations(number) > _LEAST_DEVIATION for number in range(len(lengths))]
@@ -143,53 +141,37 @@ def draw_retrieval(
 
 
 def _read(path: pathlib.Path, columns: Sequence[str], lengths: Mapping[str, int]) -> np.ndarray:
-    """Numbers int32 [N, columns] of a task file, names of sequences replaced by their places."""
+    """Reads a task file as int32 [N, columns], with sequences by number."""
     if not path.is_file():
         raise InputError(
-            f"task file {path} is missing: put it there, or leave out the folder of task files to "
-            "have the tasks drawn by the official rule."
+            f"task file {path} is missing; without a folder of task files, tasks are drawn by the "
+            "official rule."
         )
-    numbers = {name: str(number) for number, name in enumerate(lengths)}
-    named = [place for place, column in enumerate(columns) if column.startswith("s")]
-    tables = [np.empty((0, len(columns)), np.int32)]
+    numbers = {name: number for number, name in enumerate(lengths)}
+    parsers = [numbers.__getitem__ if name.startswith("s") else int for name in columns]
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.reader(file)
             header = next(reader, [])
-            if header != list(columns):
-                raise InputError(
-                    f"{path} must start with the columns {','.join(columns)}, "
-                    f"not {','.join(header)}."
-                )
-            while rows := list(itertools.islice(reader, _ROWS_AT_ONCE)):
-                for row in rows:
-                    for place in named:
-                        row[place] = numbers[row[place]]
-                tables.append(np.array(rows, np.int32).reshape(-1, len(columns)))
-    except InputError:
-        raise
+            rows = reader if header == list(columns) else ()
+            cells = (parse(cell) for row in rows for parse, cell in zip(parsers, row, strict=True))
+            table = np.fromiter(cells, np.int32).reshape(-1, len(columns))
     except KeyError as error:
-        raise InputError(
-            f"{path} names the sequence {error}, which is not among those evaluated."
-        ) from error
-    except (ValueError, IndexError, OverflowError, csv.Error) as error:
+        raise InputError(f"{path} names the sequence {error}, which is not evaluated.") from error
+    except (ValueError, OverflowError, csv.Error) as error:
         raise InputError(f"{path} holds a row that cannot be read: {error}.") from error
-    table = np.concatenate(tables)
-    _check_patches(path, table.reshape(-1, len(columns) // len(named)), list(lengths.items()))
-    return table
-
-
-def _check_patches(
-    path: pathlib.Path, patches: np.ndarray, sequences: Sequence[tuple[str, int]]
-) -> None:
-    """Raises an InputError for a patch (sequence, image if given, index) that does not exist."""
-    limits = np.array([length for _, length in sequences])[patches[:, 0]]
-    bad = (patches[:, -1] < 0) | (patches[:, -1] >= limits)
-    bad |= (patches[:, 1:-1] < 0).any(axis=1) | (patches[:, 1:-1] >= IMAGES).any(axis=1)
+    if header != list(columns):
+        raise InputError(f"{path} has the columns {','.join(header)}, not {','.join(columns)}.")
+    # One row per patch: sequence, image in a list of pairs, index.
+    patches = table.reshape(-1, 3 if "t1" in columns else 2)
+    limits = np.array(list(lengths.values()))[patches[:, 0]]
+    bad = (patches < 0).any(axis=1) | (patches[:, -1] >= limits)
+    bad |= (patches[:, 1:-1] >= IMAGES).any(axis=1)
     if bad.any():
-        wrong = patches[bad.argmax()]
-        name, length = sequences[wrong[0]]
+        sequence, *patch = patches[bad.argmax()].tolist()
+        name, length = list(lengths.items())[sequence]
         raise InputError(
-            f"{path} names patch {','.join(map(str, wrong[1:]))} of {name}, which has {length} "
-            f"patches in {IMAGES} images."
+            f"{path} names patch {','.join(map(str, patch))} of {name}, which has {length} patches "
+            f"in {IMAGES} images."
         )
+    return table

@@ -13,7 +13,7 @@ def test_cut_once_for_the_same_images(tmp_path, monkeypatch):
     for name in ("one.png", "two.png"):
         cv2.imwrite(str(tmp_path / "images" / name), layouts.texture(rng, 160, 200))
     sequences = photo_sequences(tmp_path / "images", tmp_path / "cache")
-    assert set(sequences.lengths) == {"v_one", "v_two"}
+    assert sequences.name == "photos" and set(sequences.lengths) == {"v_one", "v_two"}
     assert min(sequences.lengths.values()) > 3
     monkeypatch.setattr("doap_tf.evaluation.hpatches.photos.write_strips", None)
     assert photo_sequences(tmp_path / "images", tmp_path / "cache").lengths == sequences.lengths

@@ -1,0 +1,37 @@
+"""Pictures, uint8 [H, W] or BGR [H, W, 3], from Matplotlib and to files, without OpenCV."""
+
+import io
+import os
+
+import numpy as np
+import PIL.Image
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from doap_tf.files import write_atomically
+
+_JPEG_QUALITY = 95
+
+
+def render(figure: Figure) -> np.ndarray:
+    """Renders a Matplotlib figure as a BGR picture."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.ascontiguousarray(np.asarray(canvas.buffer_rgba())[..., 2::-1])
+
+
+def encode_png(picture: np.ndarray) -> bytes:
+    """Encodes a picture as PNG."""
+    buffer = io.BytesIO()
+    _image(picture).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def write_picture(path: str | os.PathLike, picture: np.ndarray) -> None:
+    """Writes a picture in the format that the suffix of `path` names, such as `.png`."""
+    with write_atomically(path) as temporary:
+        _image(picture).save(temporary, quality=_JPEG_QUALITY)
+
+
+def _image(picture: np.ndarray) -> PIL.Image.Image:
+    return PIL.Image.fromarray(picture if picture.ndim == 2 else picture[..., ::-1])

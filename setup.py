@@ -1,0 +1,13 @@
+"""Finds the packages: doap_tf, and the builders of datasets/, installed as doap_tf.datasets."""
+
+from setuptools import find_namespace_packages, setup
+
+_NOT = ["*__pycache__*"]
+
+setup(
+    packages=[
+        *find_namespace_packages(include=["doap_tf", "doap_tf.*"], exclude=_NOT),
+        "doap_tf.datasets",
+        *(f"doap_tf.datasets.{name}" for name in find_namespace_packages("datasets", _NOT)),
+    ]
+)

@@ -1,0 +1,33 @@
+from doap_tf.drawing.tables import Table, percent, score_table
+
+TABLE = Table({"a": {"x": 0.5}, "bb": {"y & z": 1.0}}, form=percent)
+
+
+def test_missing_values_are_empty():
+    assert TABLE.cells() == [["model", "x", "y & z"], ["a", "50.00", ""], ["bb", "", "100.00"]]
+
+
+def test_markdown():
+    assert TABLE.markdown().splitlines() == [
+        "| model | x | y & z |",
+        "| --- | ---: | ---: |",
+        "| a | 50.00 |  |",
+        "| bb |  | 100.00 |",
+    ]
+
+
+def test_html_is_escaped():
+    assert TABLE.html().startswith("<table><tr><th>model</th><th>x</th><th>y &amp; z</th></tr>")
+    assert TABLE.html().endswith("<tr><td>bb</td><td></td><td>100.00</td></tr></table>")
+
+
+def test_text_is_aligned():
+    assert TABLE.text().splitlines() == [
+        "model      x   y & z",
+        "a      50.00        ",
+        "bb            100.00",
+    ]
+    assert score_table({"m": {"matching_map": 0.25}}).splitlines() == [
+        "   matching map",
+        "m         0.250",
+    ]

@@ -1,0 +1,111 @@
+import cv2
+import numpy as np
+import pytest
+
+import doap_tf
+from doap_tf.errors import InputError
+from doap_tf.matching import DescriptorExtractor, Matcher
+from tests.matching.scene import HOMOGRAPHY, corner_error, views
+
+
+def blob(side=64):
+    y, x = np.mgrid[:side, :side] - side / 2
+    return np.uint8(60 + 150 * np.exp(-(x**2 + y**2) / (2 * 5**2)))
+
+
+@pytest.mark.parametrize("detector", ["dog", "hessian_affine"])
+def test_the_true_homography_is_found(detector):
+    pair = doap_tf.match_images(*views(), "rootsift", detector)
+    assert corner_error(pair.model) < 1.5
+    assert pair.inliers.sum() > 60
+    mapped = cv2.perspectiveTransform(pair.points1[pair.inliers][None], HOMOGRAPHY)[0]
+    assert np.linalg.norm(mapped - pair.points2[pair.inliers], axis=1).max() < 5
+    np.testing.assert_allclose(
+        pair.points2[0], pair.features2.keypoints[pair.indices[0, 1]].pt, rtol=1e-5
+    )
+
+
+def test_a_detector_may_be_an_object():
+    pair = doap_tf.match_images(*views(), "rootsift", cv2.xfeatures2d.AKAZE.create())
+    assert corner_error(pair.model) < 2
+
+
+def test_settings_are_passed_on():
+    pair = doap_tf.match_images(
+        *views(), "sift", max_keypoints=90, method="mutual_ratio", ratio=0.7, geometry=None
+    )
+    features = [DescriptorExtractor("sift", max_keypoints=90).extract(image) for image in views()]
+    expected = Matcher("mutual_ratio", 0.7, None).match(*features)
+    np.testing.assert_array_equal(pair.indices, expected.indices)
+    assert pair.geometry is None and pair.model is None and pair.inliers.all()
+    assert 0 < len(pair.indices) < 90
+
+
+def test_magnifications_are_passed_on():
+    pair = doap_tf.match_images(*views(), "pixels", max_keypoints=40, magnification=(4, 9))
+    extractor = DescriptorExtractor("pixels", max_keypoints=40, magnification=(4, 9))
+    expected = extractor.extract(views()[0]).descriptors
+    np.testing.assert_array_equal(pair.features1.descriptors, expected)
+
+
+def test_depth_colour_and_alpha_do_not_matter():
+    image, other = views()
+    expected = doap_tf.match_images(image, other, "sift")
+    bgr = cv2.cvtColor(image, cv2.COLOR_GRAY2BGR)
+    alpha = np.full((*image.shape, 1), 77, np.uint8)
+    for same in (image.astype(np.uint16) * 257, bgr, np.concatenate([bgr, alpha], axis=2)):
+        pair = doap_tf.match_images(same, other, "sift")
+        np.testing.assert_array_equal(pair.indices, expected.indices)
+        np.testing.assert_array_equal(pair.model, expected.model)
+
+
+def test_images_of_very_different_size_are_matched():
+    image, _ = views()
+    small = cv2.resize(image, None, fx=1 / 3, fy=1 / 3, interpolation=cv2.INTER_AREA)
+    pair = doap_tf.match_images(image, small, "rootsift", threshold=1.5)
+    shrink = np.array([[1 / 3, 0, -1 / 3], [0, 1 / 3, -1 / 3], [0, 0, 1]])
+    assert corner_error(pair.model, shrink) < 1
+
+
+@pytest.mark.parametrize("model", ["rootsift", "pixels"])
+@pytest.mark.parametrize(
+    "image",
+    [np.full((50, 60), 9, np.uint8), views()[0][:1], views()[0][:, :1], views()[0][:1, :1], blob()],
+    ids=["blank", "1 pixel high", "1 pixel wide", "1 pixel", "one keypoint"],
+)
+def test_images_with_nothing_to_match_give_empty_results(model, image):
+    for pair in (
+        doap_tf.match_images(image, views()[1], model),
+        doap_tf.match_images(views()[1], image, model),
+        doap_tf.match_images(image, image, model),
+    ):
+        assert pair.indices.shape == (len(pair.indices), 2)
+        assert len(pair.indices) == len(pair.distances) == len(pair.residuals)
+        assert pair.model is None and not pair.inliers.any()
+
+
+def test_a_blob_has_its_one_place():
+    # SIFT may note more than one direction of it.
+    points = DescriptorExtractor("sift").extract(blob()).points
+    assert len(np.unique(points, axis=0)) == 1
+
+
+def test_features_of_two_descriptors_do_not_match():
+    image, _ = views()
+    features = [
+        DescriptorExtractor(name, max_keypoints=5).extract(image) for name in ("sift", "orb")
+    ]
+    with pytest.raises(InputError, match="different descriptors"):
+        Matcher().match(*features)
+
+
+def test_settings_of_a_matcher_are_checked_at_once():
+    for kwargs, message in (
+        ({"method": "best"}, "method"),
+        ({"geometry": "affine"}, "geometry"),
+        ({"geometry": "essential"}, "intrinsics"),
+        ({"intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
+        ({"ratio": 2.0}, "ratio"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Matcher(**kwargs)

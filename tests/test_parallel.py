@@ -1,0 +1,81 @@
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.parallel import process_map
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order(processes):
+    offset = 100  # a closure has to reach the processes
+    assert list(process_map(lambda x: x + offset, range(9), processes)) == list(range(100, 109))
+
+
+def test_processes_share_the_work():
+    assert len(set(process_map(lambda _: os.getpid(), [0], 2))) == 1
+    assert os.getpid() not in set(process_map(lambda _: os.getpid(), range(4), 2))
+
+
+def test_no_more_than_two_items_a_process_are_taken_ahead():
+    class Counting(list):
+        taken = 0
+
+        def __iter__(self):
+            for item in super().__iter__():
+                self.taken += 1
+                yield item
+
+    items = Counting(range(50))
+    results = process_map(lambda x: x, items, 2)
+    assert next(results) == 0
+    assert items.taken <= 5
+    results.close()
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_errors_keep_their_type(processes):
+    def fail(item):
+        raise InputError(f"item {item}")
+
+    with pytest.raises(InputError, match="item 3"):
+        list(process_map(fail, [3, 4], processes))
+
+
+def test_nothing_gives_nothing():
+    assert list(process_map(abs, [], 2)) == []
+
+
+def test_processes_end_with_a_killed_parent():
+    script = (
+        "import os\n"
+        "from doap_tf.parallel import process_map\n"
+        "results = process_map(lambda _: os.getpid(), range(9), 2)\n"
+        "next(results)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    # They hold the pipe of the output, so this waits for their end as well.
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, env=environment(), timeout=60
+    )
+    assert done.returncode == -9
+
+
+def test_a_script_without_a_main_guard_runs_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from doap_tf.parallel import process_map\n"
+        "print('once')\n"
+        "print(sum(process_map(lambda x: x + 1, range(4), 2)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout == "once\n10\n"
