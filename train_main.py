@@ -95,6 +95,9 @@ flags.DEFINE_integer("log_every", 10, "Steps between entries of the log.")
 flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
 
 
+_BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
@@ -145,23 +148,26 @@ def main(argv: Sequence[str]) -> None:
 
 def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
     """Exports the network and prints its scores."""
-    from doap_tf.descriptors.descriptor import Descriptor
+    from doap_tf.descriptors import Descriptor, load
+    from doap_tf.drawing.patches import draw_nearest
+    from doap_tf.drawing.pictures import write_picture
+    from doap_tf.drawing.tables import score_table
     from doap_tf.export.saved_model import export_saved_model, versions
-    from doap_tf.training import report
+    from doap_tf.training.validation import Validation
 
     record = json.loads((train_dir / "train.json").read_text())
     saved_model = train_dir / "saved_model"
     if not versions(saved_model):
         export_saved_model(network, saved_model, training_record=record)
-    report.write_matches(train_dir / "matches.png", Descriptor(network), validation_groups)
+    write_picture(train_dir / "matches.png", draw_nearest(Descriptor(network), validation_groups))
     best = dict(record["best"])
     step = best.pop("step")
     rows = {"untrained": record["history"][0]["validation"]}
     if FLAGS.compare:
-        originals = _dataset_source().load_validation(report.BASELINE_SIZE)
-        rows |= report.baseline_scores(FLAGS.compare, originals, FLAGS.seed)
+        originals = Validation(_dataset_source().load_validation(_BASELINE_SIZE), FLAGS.seed)
+        rows |= {name: originals.evaluate(load(name)).scores for name in FLAGS.compare}
     rows[f"trained ({step} steps)"] = best
-    print(f"\nOn the {len(validation_groups)} validation patches:\n{report.score_table(rows)}")
+    print(f"\nOn the {len(validation_groups)} validation patches:\n{score_table(rows)}")
     print(f"\n{train_dir} holds model.keras, saved_model/, train.json, matches.png, tensorboard/")
 
 

@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> None:
     del argv
     from doap_tf.data import PatchGroups
     from doap_tf.descriptors import load
-    from doap_tf.training.report import score_table
+    from doap_tf.drawing.tables import score_table
     from doap_tf.training.validation import Validation
 
     for folder in FLAGS.groups:

@@ -23,7 +23,6 @@ from doap_tf.progress import progress
 from doap_tf.readers import list_image_sequences, read_image_sequence
 
 DETECTORS = ("harris_affine", "dog")
-MAGNIFICATION = 3.0
 
 _PATCH = 65
 _OVERLAP = 0.5
@@ -85,7 +84,7 @@ class Oxford:
         cache_dir: str | os.PathLike,
         *,
         detectors: Sequence[str] = DETECTORS,
-        magnification: float = MAGNIFICATION,
+        magnification: float = 3.0,
         method: str = "trapezoid",
         memory_mb: float = 1024,
     ):
@@ -97,9 +96,8 @@ class Oxford:
         self._magnification = magnification
         self._method = method
         self._memory_mb = memory_mb
-        # Shared by all models.
-        self._frames: dict[tuple[pathlib.Path, str], list[np.ndarray]] = {}
-        self._truths: dict[tuple[pathlib.Path, str], list[_Truth]] = {}
+        # Frames of each image and truths of each pair, shared by all models.
+        self._detected: dict[tuple[pathlib.Path, str], tuple[list[np.ndarray], list[_Truth]]] = {}
 
     def evaluate(self, model: Model) -> Result:
         """Detects, describes and matches all pairs with a model."""
@@ -110,8 +108,12 @@ class Oxford:
             sequence = read_image_sequence(folder)
             images = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in sequence.images]
             for detector in self._detectors:
-                detected = self._detect(folder, detector, images, sequence.homographies)
-                found = self._match(model, detected, self._truths[folder, detector], examples)
+                key = folder, detector
+                if key not in self._detected:
+                    self._detected[key] = _detect(images, sequence.homographies, detector)
+                frames, truths = self._detected[key]
+                detected = list(map(_DetectedImage, images, frames))
+                found = self._match(model, detected, truths, examples)
                 values = {
                     f"1-{number}": average_precision(*pair[:2], self._method, pair.positives)
                     for number, pair in enumerate(found, start=2)
@@ -141,24 +143,6 @@ class Oxford:
                 for detector, by_sequence in scores.items()
             },
         )
-
-    def _detect(
-        self,
-        folder: pathlib.Path,
-        detector: str,
-        images: list[np.ndarray],
-        homographies: np.ndarray,
-    ) -> list[_DetectedImage]:
-        key = folder, detector
-        if key not in self._frames:
-            self._frames[key] = [detect(image, detector).frames for image in images]
-        first, *others = detected = list(map(_DetectedImage, images, self._frames[key]))
-        if key not in self._truths:
-            self._truths[key] = [
-                _truth(first, other, homography)
-                for other, homography in zip(others, homographies, strict=True)
-            ]
-        return detected
 
     def _match(
         self,
@@ -202,19 +186,22 @@ class Oxford:
         return result
 
 
-def _truth(first: _DetectedImage, second: _DetectedImage, homography: np.ndarray) -> _Truth:
-    mapped = transform_frames(first.frames, homography)
-    mapped_back = transform_frames(second.frames, np.linalg.inv(homography))
-    seen = np.flatnonzero(inside(mapped, second.image.shape))
-    seen_back = np.flatnonzero(inside(mapped_back, first.image.shape))
-    rows, columns, overlaps = overlapping_pairs(
-        mapped[seen],
-        second.frames[seen_back],
-        np.nextafter(_OVERLAP, 1),
-        _NORMALISED_RADIUS,
-    )
-    codes = rows * len(seen_back) + columns
-    return _Truth(seen, seen_back, codes, greedy_count(rows, columns, -overlaps))
+def _detect(
+    images: list[np.ndarray], homographies: np.ndarray, detector: str
+) -> tuple[list[np.ndarray], list[_Truth]]:
+    first, *others = frames = [detect(image, detector).frames for image in images]
+    truths = []
+    for image, second, homography in zip(images[1:], others, homographies, strict=True):
+        mapped = transform_frames(first, homography)
+        seen = np.flatnonzero(inside(mapped, image.shape))
+        mapped_back = transform_frames(second, np.linalg.inv(homography))
+        seen_back = np.flatnonzero(inside(mapped_back, images[0].shape))
+        rows, columns, overlaps = overlapping_pairs(
+            mapped[seen], second[seen_back], np.nextafter(_OVERLAP, 1), _NORMALISED_RADIUS
+        )
+        codes = rows * len(seen_back) + columns
+        truths.append(_Truth(seen, seen_back, codes, greedy_count(rows, columns, -overlaps)))
+    return frames, truths
 
 
 def _plots(

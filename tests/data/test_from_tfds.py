@@ -14,7 +14,7 @@ class TinyGroups(tfds.core.GeneratorBasedBuilder):
     """Groups in the layouts of the project's builders: HPatches' with names, UBC's without."""
 
     VERSION = tfds.core.Version("1.0.0")
-    BUILDER_CONFIGS = [  # noqa: RUF012 (TFDS wants a list)
+    BUILDER_CONFIGS = [  # noqa: RUF012 (TFDS requires a list)
         tfds.core.BuilderConfig(name="named"),
         tfds.core.BuilderConfig(name="plain"),
         tfds.core.BuilderConfig(name="images"),

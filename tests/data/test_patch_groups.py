@@ -166,7 +166,7 @@ def test_concatenate_numbers_groups_sequences_and_tables_on(make_groups):
     assert np.array_equal(joined.far_apart[2], larger.far_apart[0])
 
 
-def test_concatenate_wants_one_size(make_groups):
+def test_concatenate_requires_one_size(make_groups):
     with pytest.raises(InputError, match=r"\[4, 8\] pixels"):
         PatchGroups.concatenate([make_groups([2]), make_groups([2], side=4)])
 

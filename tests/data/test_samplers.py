@@ -63,7 +63,7 @@ def test_every_batch_is_exact_and_without_repetition(groups, kind, batch_size):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_restored_sampler_goes_on_identically(groups, kind):
+def test_a_restored_sampler_continues_identically(groups, kind):
     sampler = ALL[kind](groups, batch_size=40, seed=7)
     for _ in range(25):
         state = json.loads(json.dumps(sampler.state()))
@@ -295,7 +295,7 @@ def test_rome_starts_with_each_group_in_turn(make_groups):
     assert len(others) == 50 and max(others.values()) < 30
 
 
-def test_rome_wants_room_beside_a_group(make_groups):
+def test_rome_requires_room_beside_a_group(make_groups):
     with pytest.raises(InputError, match="batch_size must be at least 12"):
         RomeSampler(make_groups([10] * 50), batch_size=11)
 

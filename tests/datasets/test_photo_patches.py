@@ -20,7 +20,7 @@ SETTINGS = GroupSettings(max_groups=12)
 def write_photographs(folder, count=3):
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
-        # Detectors want real texture.
+        # Detectors need real texture.
         picture = photograph("motorcycle")[40 * number : 40 * number + 200, 100:400]
         cv2.imwrite(str(folder / f"{number}.png"), picture)
 

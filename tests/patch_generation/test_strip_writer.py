@@ -49,6 +49,6 @@ def test_folders_are_named_as_in_hpatches(name, kind, folder):
     assert _sequence_name(Scene(name, kind, ())) == folder
 
 
-def test_strips_want_patches_of_65(tmp_path):
+def test_strips_require_patches_of_65(tmp_path):
     with pytest.raises(InputError, match="patch_size is 32; strips have patches of 65"):
         write_strips([], tmp_path, GroupSettings(patch_size=32))

@@ -45,16 +45,16 @@ def start(*flags: str, logical_cpus: int = 1, **environment: str) -> subprocess.
     )
 
 
-def finish(process: subprocess.Popen, wanted: int = 0) -> str:
-    """Waits for the end and gives the output; another exit code than `wanted` is an error."""
+def finish(process: subprocess.Popen, expected: int = 0) -> str:
+    """Waits for the end and returns the output; an exit code other than `expected` is an error."""
     output, _ = process.communicate(timeout=1200)
-    assert process.returncode == wanted, f"exit code {process.returncode}:\n{output[-3000:]}"
+    assert process.returncode == expected, f"exit code {process.returncode}:\n{output[-3000:]}"
     return output
 
 
-def train(*flags: str, wanted: int = 0, **options) -> str:
-    """Trains to the end and gives the output."""
-    return finish(start(*flags, **options), wanted)
+def train(*flags: str, expected: int = 0, **options) -> str:
+    """Trains to the end and returns the output."""
+    return finish(start(*flags, **options), expected)
 
 
 def last_checkpoint(train_dir: pathlib.Path) -> dict[str, np.ndarray]:

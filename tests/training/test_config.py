@@ -5,7 +5,7 @@ from doap_tf.training.config import TrainingConfig, difference
 CONFIG = TrainingConfig(batch_size=64)
 
 
-def test_a_run_goes_on_with_the_same_settings():
+def test_a_run_resumes_with_the_same_settings():
     before = dataclasses.asdict(CONFIG)
     assert difference(CONFIG, before) is None
     assert difference(CONFIG, before | {"log_every": 7}) is None

@@ -54,7 +54,7 @@ def test_killed_runs_end_bit_identical(groups, uninterrupted, tmp_path):
     for step in (10, 25):
         process = launch.start(*flags(groups, tmp_path))
         stop_at(process, step, signal.SIGKILL)
-        launch.finish(process, wanted=-signal.SIGKILL)
+        launch.finish(process, expected=-signal.SIGKILL)
     output = launch.train(*flags(groups, tmp_path))
     assert "resuming" in output
     check_identical(launch.last_checkpoint(tmp_path), uninterrupted)
@@ -63,7 +63,7 @@ def test_killed_runs_end_bit_identical(groups, uninterrupted, tmp_path):
 def test_a_signal_saves_and_a_damaged_checkpoint_falls_back(groups, uninterrupted, tmp_path):
     process = launch.start(*flags(groups, tmp_path))
     stop_at(process, 10, signal.SIGTERM)
-    output = launch.finish(process, wanted=75)
+    output = launch.finish(process, expected=75)
     assert "the same command resumes" in output
     newest = max((tmp_path / "checkpoints").glob("*.npz"))
     assert int(re.search(r"\d+", newest.name).group()) >= 10

@@ -6,19 +6,19 @@ from doap_tf.training.schedule import learning_rate
 
 
 @pytest.mark.parametrize(
-    ("schedule", "wanted"),
+    ("schedule", "expected"),
     [
         ("linear", [2, 1.5, 1, 0.5]),
         ("step", [2, 2, 0.2, 0.2]),
         ("cosine", [2, 1 + np.sqrt(0.5), 1, 1 - np.sqrt(0.5)]),
     ],
 )
-def test_rates(schedule, wanted):
+def test_rates(schedule, expected):
     got = [learning_rate(schedule, 2.0, step, steps=4, decay_steps=2) for step in range(4)]
-    np.testing.assert_allclose(got, wanted, atol=1e-12)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
-def test_the_rate_rises_over_a_share_of_the_run_while_the_schedule_goes_on():
+def test_the_rate_rises_over_a_share_of_the_run_while_the_schedule_continues():
     got = [learning_rate("linear", 2.0, step, 8, decay_steps=1, warmup=0.5) for step in range(8)]
     falling = 2.0 * (1 - np.arange(8) / 8)
     np.testing.assert_allclose(got, falling * [0.25, 0.5, 0.75, 1, 1, 1, 1, 1], atol=1e-12)

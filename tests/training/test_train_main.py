@@ -112,7 +112,7 @@ def test_a_picture_of_matches_is_written(finished):
 def test_other_settings_do_not_resume(finished, groups):
     train_dir, _ = finished
     output = launch.train(
-        f"--groups={groups}", f"--train_dir={train_dir}", *launch.TINY, "--steps=6", wanted=2
+        f"--groups={groups}", f"--train_dir={train_dir}", *launch.TINY, "--steps=6", expected=2
     )
     assert "cannot be resumed: spatial_transformer was True and is False" in output
 
@@ -125,7 +125,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
         "--steps=30",
         "--learning_rate=1e38",
         "--weight_decay=1e30",
-        wanted=2,
+        expected=2,
     )
     assert "at step " in output and "learning rate" in output and "groups of arrays" in output
     assert not list(tmp_path.glob("checkpoints/*"))
@@ -207,6 +207,6 @@ def test_a_directory_that_cannot_be_written_is_named(groups, tmp_path):
         f"--train_dir={tmp_path / 'file'}",
         *launch.TINY,
         "--steps=2",
-        wanted=2,
+        expected=2,
     )
     assert f"{tmp_path / 'file'} cannot be written" in output

@@ -28,12 +28,12 @@ def evaluate_retrieval(
         )
     pools = [pool for pool in POOLS if pool <= len(task.distractors)]
     pools = pools or [len(task.distractors) + len(TARGETS)]
-    database = descriptors.gather(_images(task.distractors, 0))
-    queries = descriptors.gather(_images(task.queries, 0))
+    database = descriptors.gather(task.distractors, "ref")
+    queries = descriptors.gather(task.queries, "ref")
     positives = np.empty((len(LEVELS), len(queries), len(TARGETS)), np.float32)
     for level, prefix in enumerate(LEVELS.values()):
         for column, target in enumerate(TARGETS):
-            found = descriptors.gather(_images(task.queries, target), prefix)
+            found = descriptors.gather(task.queries, f"{prefix}{target}")
             positives[level, :, column] = paired_distances(
                 queries, found, descriptors.norm, memory_mb
             )
@@ -59,11 +59,6 @@ def evaluate_retrieval(
         for level, values in zip(LEVELS, means, strict=True)
     }
     return scores | {"mean": float(means.mean())}
-
-
-def _images(patches: np.ndarray, image: int) -> np.ndarray:
-    """Returns patches [N, 3] with the number of an image of patches [N, 2]."""
-    return np.insert(patches, 1, image, axis=1)
 
 
 def _pool_ends(foreign: np.ndarray, pools: Sequence[int]) -> list[int]:

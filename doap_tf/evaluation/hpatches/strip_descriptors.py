@@ -8,7 +8,6 @@ from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.hpatches.normalisation import Normalisation
 from doap_tf.evaluation.hpatches.patch_sequences import PatchSequences
-from doap_tf.evaluation.hpatches.tasks import IMAGES
 from doap_tf.metrics import NORM_L2
 from doap_tf.progress import progress
 from doap_tf.readers import STRIPS
@@ -48,23 +47,14 @@ class StripDescriptors:
         )
         return descriptors if self._normalisation is None else self._normalisation(descriptors)
 
-    def gather(self, patches: np.ndarray, prefix: str = "") -> np.ndarray:
-        """Returns the descriptors [N, ·] of some patches.
-
-        Args:
-            patches: int [N, 3]: sequence, image (0 is the reference), index.
-            prefix: That of the level of the other images, as in `LEVELS`.
-        """
+    def gather(self, patches: np.ndarray, strip: str) -> np.ndarray:
+        """Returns the descriptors [N, ·] of patches int [N, 2], sequence and index, in a strip."""
         names = list(self.sequences.lengths)
-        sample = self.load(names[0], "ref")
+        sample = self.load(names[0], strip)
         rows = np.empty((len(patches), sample.shape[1]), sample.dtype)
-        keys = patches[:, 0] * IMAGES + patches[:, 1]
-        order = np.argsort(keys, kind="stable")
-        strips, starts = np.unique(keys[order], return_index=True)
-        for key, chosen in zip(strips.tolist(), np.split(order, starts[1:]), strict=True):
-            sequence, image = divmod(key, IMAGES)
-            strip = self.load(names[sequence], f"{prefix}{image}" if image else "ref")
-            rows[chosen] = strip[patches[chosen, 2]]
+        for sequence in np.unique(patches[:, 0]):
+            members = patches[:, 0] == sequence
+            rows[members] = self.load(names[sequence], strip)[patches[members, 1]]
         return rows
 
     def _describe(self, strips: Iterable[tuple[str, str]]) -> None:

@@ -1,5 +1,6 @@
 """HPatches' verification task: tell matching pairs of patches from others by distance."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from doap_tf.drawing.plots import Curve
 from doap_tf.evaluation.hpatches.patch_sequences import LEVELS
 from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
-from doap_tf.evaluation.hpatches.tasks import Pairs, VerificationTask
+from doap_tf.evaluation.hpatches.tasks import IMAGES, Pairs, VerificationTask
 from doap_tf.evaluation.result import Plots
 from doap_tf.metrics import (
     average_precision,
@@ -32,10 +33,9 @@ def evaluate_verification(
         kinds["other_sequences"] = task.other_sequences
     scores: dict[str, Any] = {}
     plots = Plots()
-    for level, prefix in progress(LEVELS.items(), "verification"):
-        positives, *negatives = (
-            _distances(descriptors, prefix, pairs, memory_mb)
-            for pairs in (task.positives, *kinds.values())
+    for level, prefix in LEVELS.items():
+        positives, *negatives = _distances(
+            descriptors, prefix, [task.positives, *kinds.values()], memory_mb
         )
         few = positives[: int(len(positives) * _IMBALANCE)]
         scores[level] = {}
@@ -62,18 +62,53 @@ def _labelled(negatives: np.ndarray, positives: np.ndarray) -> tuple[np.ndarray,
 
 
 def _distances(
-    descriptors: StripDescriptors, prefix: str, pairs: Pairs, memory_mb: float
-) -> np.ndarray:
-    """Returns the distances float32 [N] of pairs at one level."""
-    order = np.argsort(pairs.first[:, 0], kind="stable")  # pairs of a block share strips
-    distances = np.empty(len(order), np.float32)
+    descriptors: StripDescriptors, prefix: str, lists: Sequence[Pairs], memory_mb: float
+) -> list[np.ndarray]:
+    """Returns the distances [N] of the pairs of each list at one level.
 
-    def fill(block: slice) -> None:
-        chosen = order[block]
-        first, second = (descriptors.gather(s[chosen], prefix) for s in (pairs.first, pairs.second))
-        distances[chosen] = paired_distances(first, second, descriptors.norm)
+    Only the descriptors of two batches of sequences are in memory at a time; every pair belongs to
+    one combination of batches.
+    """
+    names = list(descriptors.sequences.lengths)
+    lengths = np.array(list(descriptors.sequences.lengths.values()))
+    row_bytes = descriptors.load(names[0], "ref")[:1].nbytes
+    before = np.cumsum(lengths * IMAGES) - lengths * IMAGES
+    batch_bytes = max(1, int(memory_mb * 2**20 / 8))
+    batches, batch_of = np.unique(before * row_bytes // batch_bytes, return_inverse=True)
+    starts = before - before[np.searchsorted(batch_of, batch_of)]  # of sequences in their batches
 
-    # Two gathered rows and their difference in float64, on each core.
-    bytes_each = 6 * descriptors.gather(pairs.first[:1], prefix).nbytes * cores()
-    parallel_map(fill, blocks(len(order), bytes_each, memory_mb / 4))
+    def load(batch: int) -> np.ndarray:
+        return np.concatenate(
+            [
+                descriptors.load(names[number], f"{prefix}{image}" if image else "ref")
+                for number in np.flatnonzero(batch_of == batch)
+                for image in range(IMAGES)
+            ]
+        )
+
+    def rows(patches: np.ndarray) -> np.ndarray:
+        sequences, images, indices = patches.T
+        return starts[sequences] + lengths[sequences] * images + indices
+
+    def measure(pairs: Pairs, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        left, right = rows(pairs.first), rows(pairs.second)
+        # Two gathered rows and their difference in float64, on each core.
+        steps = blocks(len(left), 6 * row_bytes * cores(), memory_mb / 8)
+        parts = parallel_map(
+            lambda step: paired_distances(first[left[step]], second[right[step]], descriptors.norm),
+            steps,
+        )
+        return np.concatenate(parts) if parts else np.empty(0, np.float32)
+
+    distances = [np.empty(len(pairs.first), np.float32) for pairs in lists]
+    for i in progress(range(len(batches)), f"verification ({prefix})"):
+        first = load(i)
+        for j in range(len(batches)):
+            second = first if i == j else load(j)
+            for pairs, result in zip(lists, distances, strict=True):
+                chosen = np.flatnonzero(
+                    (batch_of[pairs.first[:, 0]] == i) & (batch_of[pairs.second[:, 0]] == j)
+                )
+                some = Pairs(pairs.first[chosen], pairs.second[chosen])
+                result[chosen] = measure(some, first, second)
     return distances
