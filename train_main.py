@@ -56,12 +56,18 @@ flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
 flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
 flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
 flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")
+flags.DEFINE_string(
+    "padding",
+    "replicate",
+    "What the transformer sees outside a patch: replicate, symmetric or zeros.",
+)
 flags.DEFINE_float(
     "magnification", 5.0, "What patches were cut at, or photographs are; kept with the model."
 )
 
 # Loss
 flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
+flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
 flags.DEFINE_string(
     "distance", "euclidean", "Distance that a real head is ranked by: euclidean or squared."
 )
@@ -93,7 +99,6 @@ flags.DEFINE_integer("checkpoint_every", 500, "Steps between checkpoints.")
 flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
 flags.DEFINE_integer("log_every", 10, "Steps between entries of the log.")
 flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
-
 
 _BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail
 

@@ -1,8 +1,6 @@
 """Using all cores: threads for NumPy and OpenCV calls, which release the interpreter's lock, and
 processes for other work."""
 
-from __future__ import annotations
-
 import collections
 import os
 import threading

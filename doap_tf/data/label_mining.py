@@ -1,7 +1,5 @@
 """Label mining: which patches of the same sequence differ enough to be distractors."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import pathlib

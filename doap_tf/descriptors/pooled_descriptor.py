@@ -1,7 +1,5 @@
 """Describing frames of an image by the patches cut at them, at one magnification or several."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

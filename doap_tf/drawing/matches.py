@@ -1,7 +1,5 @@
 """Pictures of matches and of frames in images."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Affine adaptation of frames: Baumberg's iteration on the second-moment matrix."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.features.cutting import Pyramid

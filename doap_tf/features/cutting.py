@@ -3,8 +3,6 @@
 `doap_tf.features.pyramid_levels` defines the prefilter. Outside the image its border is repeated.
 """
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

@@ -1,7 +1,5 @@
 """Gaussian-smoothed gradients around many frames at once, in the coordinates of each frame."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.features.cutting import Pyramid

@@ -1,7 +1,5 @@
 """Turning frames to the dominant gradient of their surroundings."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

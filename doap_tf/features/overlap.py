@@ -1,7 +1,5 @@
 """Overlap of elliptical frames: intersection over union, pairs that overlap, and thinning."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.features.frames import radii, scale_frames, semi_axes

@@ -1,7 +1,5 @@
 """Harris-Laplace and Hessian-Laplace points: maxima in space, extrema of the Laplacian in scale."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

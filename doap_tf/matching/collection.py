@@ -1,7 +1,5 @@
 """Describing and matching many images, skipping what fails and what is already finished."""
 
-from __future__ import annotations
-
 import functools
 import glob
 import hashlib

@@ -1,7 +1,5 @@
 """Writing features and matches as a COLMAP database."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Detecting and describing the features of an image, with the interface of `cv2.Feature2D`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

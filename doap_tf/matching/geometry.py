@@ -1,7 +1,5 @@
 """Verifying matches by the geometry of two views, with OpenCV's MAGSAC++."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import cv2

@@ -1,7 +1,5 @@
 """The features of one image."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import cv2

@@ -1,7 +1,5 @@
 """Matching two images, or their features, and verifying the matches."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Random affine errors of frames, like those of detectors, at the three levels of HPatches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.features.frames import compose, scale_frames

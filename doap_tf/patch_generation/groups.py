@@ -1,7 +1,5 @@
 """Groups of patches in the manner of HPatches: sixteen views of each place in a scene."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import pathlib

@@ -1,7 +1,5 @@
 """Photometric augmentation: random exposure, contrast, blur, noise and JPEG compression."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

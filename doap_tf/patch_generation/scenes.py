@@ -1,7 +1,5 @@
 """The scenes that patch groups are cut from: photographs, aligned images, image sequences."""
 
-from __future__ import annotations
-
 import dataclasses
 import glob
 import hashlib

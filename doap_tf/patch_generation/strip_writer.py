@@ -1,7 +1,5 @@
 """Writing groups of patches as HPatches' strips, for programs that read that benchmark."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

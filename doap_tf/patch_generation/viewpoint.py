@@ -1,7 +1,5 @@
 """Random viewpoints of a photograph, taken as a plane: mild homographies."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 

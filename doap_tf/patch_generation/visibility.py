@@ -1,7 +1,5 @@
 """Whether a place in one image is visible in another."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.features.cutting import Pyramid

@@ -1,7 +1,5 @@
 """Batches of whole groups, or of a few views of each, in epochs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

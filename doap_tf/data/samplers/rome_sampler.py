@@ -1,7 +1,5 @@
 """Batches that start with each group in turn, for datasets as small as RomePatches."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.data.patch_groups import PatchGroups

@@ -1,7 +1,5 @@
 """Batches with many distractors from the same images."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.data.patch_groups import PatchGroups

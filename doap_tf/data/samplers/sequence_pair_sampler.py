@@ -1,7 +1,5 @@
 """Batches from two sequences, for label mining."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from doap_tf.data.patch_groups import PatchGroups
