@@ -217,18 +217,16 @@ def _numbers(flag: str, example: str) -> list[float] | None:
 
 
 def _check_picture(flag: str, path: str | None) -> None:
-    import cv2
+    import PIL.Image
 
-    if path and (not pathlib.Path(path).suffix or not cv2.haveImageWriter(path)):
+    if path and pathlib.Path(path).suffix.lower() not in PIL.Image.registered_extensions():
         raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
 
 
 def _write_picture(path: str, picture: np.ndarray) -> None:
-    import cv2
+    from doap_tf.drawing.pictures import write_picture
 
-    # Unlike cv2.imwrite, this reports a full disk.
-    with files.write_atomically(path) as temporary:
-        temporary.write_bytes(cv2.imencode(temporary.suffix, picture)[1].tobytes())
+    write_picture(path, picture)
     print(path)
 
 

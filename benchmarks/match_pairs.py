@@ -16,7 +16,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 from absl import flags
 from scipy.sparse import csgraph, csr_array
@@ -24,7 +23,8 @@ from scipy.spatial import KDTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from doap_tf import commands, files
+from doap_tf import commands
+from doap_tf.drawing.pictures import write_picture
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import angles, radii, transform_frames, transform_points
@@ -186,8 +186,7 @@ def _corner_error(pair: PairMatches, case: Case) -> float:
 def _draw(case: Case, model: str, pair: PairMatches) -> None:
     name = f"{case.name} {model}".replace(" ", "_").replace("–", "-")
     picture = draw_matches(case.image1, case.image2, pair, f"{case.name} · {model}")
-    with files.write_atomically(pathlib.Path(FLAGS.pictures) / f"{name}.png") as path:
-        cv2.imwrite(str(path), picture)
+    write_picture(pathlib.Path(FLAGS.pictures) / f"{name}.png", picture)
 
 
 if __name__ == "__main__":

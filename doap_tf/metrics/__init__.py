@@ -15,7 +15,7 @@ from doap_tf.metrics.distances import (
     nearest,
     paired_distances,
 )
-from doap_tf.metrics.matching import match, matching_average_precision
+from doap_tf.metrics.nearest_neighbours import match, matching_average_precision
 from doap_tf.metrics.retrieval import retrieval_average_precisions
 from doap_tf.metrics.verification import false_positive_rate, roc_auc, roc_curve
 
