@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages: `make docs`, then open build/docs/index.html."""
+"""Configuration of Sphinx: `make docs`, then open build/docs/index.html."""
 
 import os
 import pathlib
@@ -27,7 +27,7 @@ napoleon_use_rtype = False
 
 
 def _as_rest(app, what, name, thing, options, lines):
-    """Docstrings mark code as Markdown does, with single backticks; reST wants two."""
+    """Docstrings mark code as Markdown does, with single backticks; reST needs two."""
     for number, line in enumerate(lines):
         lines[number] = re.sub(r"(?<!`)`([^`]+)`(?!`)(\w?)", _doubled, line)
 

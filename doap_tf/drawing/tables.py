@@ -66,7 +66,12 @@ def percent(share: float) -> str:
 def score_table(rows: Mapping[str, Mapping[str, float]]) -> str:
     """Returns scores by descriptor as a table for a terminal."""
     named = {
-        name: {score.replace("_", " "): value for score, value in scores.items()}
+        name: {_heading(score): value for score, value in scores.items()}
         for name, scores in rows.items()
     }
     return Table(named, "", "{:.3f}".format).text()
+
+
+def _heading(score: str) -> str:
+    """The conventional spelling of a score's name, such as `matching mAP easy`."""
+    return score.replace("_", " ").replace("map", "mAP").replace("fpr", "FPR")

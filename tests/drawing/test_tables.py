@@ -28,6 +28,6 @@ def test_text_is_aligned():
         "bb            100.00",
     ]
     assert score_table({"m": {"matching_map": 0.25}}).splitlines() == [
-        "   matching map",
+        "   matching mAP",
         "m         0.250",
     ]
