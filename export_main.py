@@ -38,7 +38,7 @@ flags.DEFINE_string(
     "groups",
     None,
     "Folder of patch groups like those of the training: int8 takes its ranges from half of them, "
-    "--benchmark measures on the other half.",
+    "--benchmark measures on the other half. By default photographs of scikit-image are cut.",
 )
 flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and save a report.")
 
@@ -48,7 +48,6 @@ def main(argv: Sequence[str]) -> None:
     _check_flags()
     import tensorflow as tf
 
-    from doap_tf.data import PatchGroups
     from doap_tf.descriptors.registry import from_pretrained
     from doap_tf.export import comparison
 
@@ -58,8 +57,8 @@ def main(argv: Sequence[str]) -> None:
     name = FLAGS.name or _name_of(FLAGS.model)
     directory = pathlib.Path(FLAGS.export_dir)
     calibration, held_out = None, None
-    if FLAGS.groups:
-        calibration, held_out = PatchGroups.load(FLAGS.groups).split(0.5, _SPLIT_SEED)
+    if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
+        calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
     try:
         exported = _export(network, name, directory, calibration)
     except (OSError, tf.errors.OpError) as error:
@@ -70,6 +69,20 @@ def main(argv: Sequence[str]) -> None:
         with files.write_atomically(path) as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n")
         print(f"\n{comparison.as_table(record)}\n\n{path}")
+
+
+def _load_groups(network):
+    from doap_tf.data import PatchGroups
+    from doap_tf.data.preparation import sample_groups
+
+    if FLAGS.groups:
+        return PatchGroups.load(FLAGS.groups)
+    print(
+        "calibrating on patches of two sample photographs; give --groups for patches like those "
+        "of the training",
+        flush=True,
+    )
+    return sample_groups(network.input_size, network.magnification)
 
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
@@ -109,13 +122,6 @@ def _check_flags() -> None:
     _check_list("precisions", _PRECISIONS)
     if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
         raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
-    if "tflite" in FLAGS.formats and "int8" in FLAGS.precisions and not FLAGS.groups:
-        raise InputError(
-            "int8 takes the ranges of activations from real patches: give --groups, or leave int8 "
-            "out of --precisions."
-        )
-    if FLAGS.benchmark and not FLAGS.groups:
-        raise InputError("--benchmark measures on real patches: give --groups.")
     if FLAGS.name and pathlib.PurePath(FLAGS.name).name != FLAGS.name:
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 

@@ -5,10 +5,12 @@ python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap 
 """
 
 import json
+import os
 import pathlib
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -17,6 +19,7 @@ from doap_tf import commands, files
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
+_SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 
 # A pair
 flags.DEFINE_string("image1", None, "First image of a pair.")
@@ -24,7 +27,11 @@ flags.DEFINE_string("image2", None, "Second image of a pair.")
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
 # Many images
-flags.DEFINE_string("images", None, "Pattern for many images, such as 'photos/**/*.jpg'.")
+flags.DEFINE_string(
+    "images",
+    None,
+    "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}'.",
+)
 flags.DEFINE_string(
     "pairs",
     "exhaustive",
@@ -37,7 +44,10 @@ flags.DEFINE_integer(
 flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
 
 flags.DEFINE_string(
-    "output", None, "File for a picture of the matches of a pair; output folder for many images."
+    "output",
+    None,
+    "For a pair, files to write, separated by commas: pictures (.png, .jpg), matches as data "
+    "(.json, .npz, .csv); for many images the folder to write.",
 )
 
 # Features
@@ -92,8 +102,11 @@ def _match_pair() -> None:
 
     if not (FLAGS.image1 and FLAGS.image2):
         raise InputError("give both --image1 and --image2.")
-    for name in ("output", "draw_frames"):
-        _check_picture(name, FLAGS[name].value)
+    outputs = [os.path.expanduser(path) for path in (FLAGS.output or "").split(",") if path]
+    pictures = [path for path in outputs if not path.endswith(matching.MATCH_FILE_SUFFIXES)]
+    for path in pictures:
+        _check_picture("output", path)
+    _check_picture("draw_frames", FLAGS.draw_frames)
     image1, image2 = matching.read_image(FLAGS.image1), matching.read_image(FLAGS.image2)
     matcher, extractor = _matcher("homography"), _extractor()
     pair = matcher.match(extractor.extract(image1), extractor.extract(image2))
@@ -108,9 +121,14 @@ def _match_pair() -> None:
         )
     elif pair.geometry is not None:
         print(f"no {pair.geometry} found")
-    if FLAGS.output:
-        title = f"{_short(FLAGS.image1)} – {_short(FLAGS.image2)} · {extractor.name}"
-        _write_picture(FLAGS.output, matching.draw_matches(image1, image2, pair, title))
+    for path in outputs:
+        if path in pictures:
+            title = f"{_short(FLAGS.image1)} – {_short(FLAGS.image2)} · {extractor.name}"
+            _write_picture(path, matching.draw_matches(image1, image2, pair, title))
+        else:
+            images = {"image1": FLAGS.image1, "image2": FLAGS.image2}
+            matching.write_matches(path, pair, images | extractor.settings() | matcher.settings())
+            print(path)
     if FLAGS.draw_frames:
         title = f"{_short(FLAGS.image1)} · {FLAGS.detector}"
         picture = matching.draw_frames(image1, pair.features1.frames, title)
@@ -134,8 +152,8 @@ def _match_many() -> None:
     matcher, extractor = _matcher("fundamental"), _extractor()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = extractor.settings() | matcher.settings()
-    with matching.MatchStore(folder / "finished.db", settings) as store:
+    settings = extractor.settings(), matcher.settings()
+    with matching.MatchStore(folder / "finished.db", *settings) as store:
         try:
             outcome = matching.match_collection(images, pairs, extractor, matcher, store)
         except KeyboardInterrupt:
@@ -144,6 +162,8 @@ def _match_many() -> None:
             ) from None
         for name, reason in outcome.failures.items():
             print(f"skipped {name}: {reason}", file=sys.stderr)
+        if outcome.left_out:
+            print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
         if pairs and not outcome.pairs:
             raise InputError(f"none of {len(pairs)} pairs could be matched.")
         if FLAGS.format == "h5":
@@ -159,18 +179,34 @@ def _match_many() -> None:
                 matcher.intrinsics1,
             )
             written = "database.db"
+        report = matching.collection_report(store, outcome)
+        report["settings"] = settings[0] | settings[1]
     with files.write_atomically(folder / "report.json") as temporary:
-        report = {
-            "images": len(outcome.names),
-            "pairs": len(outcome.pairs),
-            "failures": outcome.failures,
-            "settings": settings,
-        }
         temporary.write_text(json.dumps(report, indent=1) + "\n")
+    if report["pairs"]:
+        print(_pair_table(report["pairs"]))
     print(
         f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {len(pairs)} pairs "
         f"matched; {folder} holds {written}, report.json"
     )
+
+
+def _pair_table(pairs: list[dict[str, Any]]) -> str:
+    """The pairs with the most and the fewest inliers."""
+    from doap_tf.drawing.tables import Table
+
+    ranked = sorted(pairs, key=lambda pair: -pair["inliers"])
+    best = ranked[:_SHOWN_PAIRS]
+    shown = best + ranked[max(len(best), len(ranked) - _SHOWN_PAIRS) :]
+    rows = {
+        f"{pair['image1']} – {pair['image2']}": {
+            "matches": pair["matches"],
+            "inliers": pair["inliers"],
+        }
+        for pair in shown
+    }
+    note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by inliers)"
+    return Table(rows, "", "{:,}".format).text() + note
 
 
 def _extractor():

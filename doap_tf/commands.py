@@ -48,12 +48,23 @@ def _parse(argv: Sequence[str]) -> Sequence[str]:
         _fail(f"a flag file cannot be read: {error}.", EXIT_BAD_INPUT)
     except SystemExit:  # --help, which absl ends with 1
         sys.exit()
+    _expand_home()
     if len(rest) > 1:
         _fail(
             f"unexpected arguments: {' '.join(rest[1:])} (flags are written --name=value).",
             EXIT_BAD_INPUT,
         )
     return rest
+
+
+def _expand_home() -> None:
+    """Expands `~` at the start of all values; a shell does not, in --name=~/folder."""
+    for name in flags.FLAGS:
+        flag = flags.FLAGS[name]
+        if isinstance(flag.value, str):
+            flag.value = os.path.expanduser(flag.value)
+        elif isinstance(flag.value, list):
+            flag.value = [os.path.expanduser(item) for item in flag.value]
 
 
 def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:

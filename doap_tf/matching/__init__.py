@@ -2,13 +2,19 @@
 
 from doap_tf.drawing.matches import draw_frames, draw_matches
 from doap_tf.drawing.patches import draw_alignment
-from doap_tf.matching.collection import Outcome, find_images, match_collection
+from doap_tf.matching.collection import (
+    Outcome,
+    collection_report,
+    find_images,
+    match_collection,
+)
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descriptors
 from doap_tf.matching.geometry import GEOMETRIES, Verification, verify
 from doap_tf.matching.hloc_files import write_hloc
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.match_files import MATCH_FILE_SUFFIXES, write_matches
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher, PairMatches, match_images
 from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
@@ -16,6 +22,7 @@ from doap_tf.readers.images import as_colour, as_grey, read_image
 
 __all__ = [
     "GEOMETRIES",
+    "MATCH_FILE_SUFFIXES",
     "METHODS",
     "DescriptorExtractor",
     "Features",
@@ -27,6 +34,7 @@ __all__ = [
     "Verification",
     "as_colour",
     "as_grey",
+    "collection_report",
     "draw_alignment",
     "draw_frames",
     "draw_matches",
@@ -41,4 +49,5 @@ __all__ = [
     "verify",
     "write_colmap",
     "write_hloc",
+    "write_matches",
 ]

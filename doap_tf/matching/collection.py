@@ -5,8 +5,9 @@ import glob
 import hashlib
 import os
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.progress import progress
-from doap_tf.readers.images import read_image
+from doap_tf.readers.images import IMAGE_SUFFIXES, read_image
 
 _FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
 
@@ -30,32 +31,59 @@ class Outcome(NamedTuple):
         names: Images that have features.
         pairs: Pairs that have been matched, now or earlier.
         failures: The reason for every image, and every pair `"name1 name2"`, that failed.
+        left_out: Number of pairs left out because one of their images failed.
     """
 
     names: list[str]
     pairs: list[Pair]
     failures: dict[str, str]
+    left_out: int
 
 
-def find_images(pattern: str) -> dict[str, pathlib.Path]:
+def find_images(patterns: str) -> dict[str, pathlib.Path]:
     """Finds image files.
 
     Args:
-        pattern: As in a shell; `**` matches folders of any depth.
+        patterns: One or more, separated by commas: folders, which are searched with all folders
+            below them, or patterns as in a shell, with `**` for folders of any depth and `{a,b}`
+            for alternatives.
 
     Returns:
-        Paths by name, in order of name: the path below the pattern's part without wildcards.
+        Paths by name, in order of name: the path below the folder that all of them share.
     """
-    parts = pathlib.Path(pattern).parts
-    fixed = next(
-        (index for index, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1
-    )
-    root = pathlib.Path(*parts[:fixed])
-    files = (pathlib.Path(path) for path in glob.glob(pattern, recursive=True))
-    found = {path.relative_to(root).as_posix(): path for path in files if path.is_file()}
-    if not found:
-        raise InputError(f"no file matches {pattern!r}.")
-    return dict(sorted(found.items()))
+    files: set[pathlib.Path] = set()
+    roots = []
+    for pattern in map(os.path.expanduser, _alternatives(patterns)):
+        if os.path.isdir(pattern):
+            below = pathlib.Path(pattern).rglob("*")
+            paths = [path for path in below if path.suffix.lower() in IMAGE_SUFFIXES]
+            roots.append(os.path.abspath(pattern))
+        else:
+            paths = [pathlib.Path(path) for path in glob.glob(pattern, recursive=True)]
+            parts = pathlib.Path(pattern).parts
+            magic = [index for index, part in enumerate(parts) if glob.has_magic(part)]
+            fixed = parts[: magic[0] if magic else len(parts) - 1]
+            roots.append(os.path.abspath(os.path.join("", *fixed)))
+        found = [path for path in paths if path.is_file()]
+        if not found:
+            raise InputError(f"no image file matches {pattern!r}.")
+        files.update(found)
+    root = os.path.commonpath(roots)
+    named = {pathlib.Path(os.path.relpath(path, root)).as_posix(): path for path in files}
+    return dict(sorted(named.items()))
+
+
+def _alternatives(patterns: str) -> list[str]:
+    """Splits patterns at commas outside of braces, then expands the braces."""
+    expanded: list[str] = []
+    for pattern in re.split(r",(?![^{]*\})", patterns):
+        if braces := re.search(r"\{([^{}]*)\}", pattern):
+            before, after = pattern[: braces.start()], pattern[braces.end() :]
+            for choice in braces[1].split(","):
+                expanded += _alternatives(before + choice + after)
+        else:
+            expanded.append(pattern)
+    return expanded
 
 
 def match_collection(
@@ -88,12 +116,10 @@ def match_collection(
         store.write_features(name, sha256, features)
 
     read = functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
+    described = [name for name in images if name not in failures]
+    possible = [pair for pair in pairs if not failures.keys() & set(pair)]
     finished = []
-    for name1, name2 in progress(pairs, "matching"):
-        broken = [name for name in (name1, name2) if name in failures]
-        if broken:
-            failures[f"{name1} {name2}"] = f"{broken[0]} has no features"
-            continue
+    for name1, name2 in progress(possible, "matching"):
         if not store.has_pair(name1, name2):
             try:
                 matches = _matched(read(name1), read(name2), matcher)
@@ -102,7 +128,25 @@ def match_collection(
                 continue
             store.write_pair(name1, name2, matches)
         finished.append((name1, name2))
-    return Outcome([name for name in images if name not in failures], finished, failures)
+    return Outcome(described, finished, failures, len(pairs) - len(possible))
+
+
+def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:
+    """Returns keypoints per image, matches, inliers and model per pair, and failures, for JSON."""
+    pairs = []
+    for name1, name2 in outcome.pairs:
+        matches = store.read_pair(name1, name2)
+        pairs.append(
+            {
+                "image1": name1,
+                "image2": name2,
+                "matches": len(matches.indices),
+                "inliers": int(matches.inliers.sum()),
+                "model": None if matches.model is None else matches.model.tolist(),
+            }
+        )
+    keypoints = {name: len(store.read_features(name).frames) for name in outcome.names}
+    return {"images": keypoints, "pairs": pairs, "failures": outcome.failures}
 
 
 def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:

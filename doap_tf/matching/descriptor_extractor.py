@@ -119,12 +119,26 @@ class DescriptorExtractor:
         return keypoints, self.describe(image, frames).descriptors
 
     def detectAndCompute(
-        self, image: np.ndarray, mask: np.ndarray | None = None
-    ) -> tuple[list[cv2.KeyPoint], np.ndarray]:
-        """Detects and describes; see `detect` and `compute`."""
+        self,
+        image: np.ndarray,
+        mask: np.ndarray | None = None,
+        keypoints: Sequence[cv2.KeyPoint] | np.ndarray = (),
+        useProvidedKeypoints: bool = False,
+    ) -> tuple[Sequence[cv2.KeyPoint] | np.ndarray, np.ndarray]:
+        """Detects and describes, or only describes given keypoints; see `detect`, `compute`."""
+        if useProvidedKeypoints:
+            return self.compute(image, keypoints)
         features = self.extract(image, mask)
-        keypoints = self._keypoints(features.image_size[::-1], features.frames, features.responses)
-        return keypoints, features.descriptors
+        found = self._keypoints(features.image_size[::-1], features.frames, features.responses)
+        return found, features.descriptors
+
+    def empty(self) -> bool:
+        """Whether there is nothing to describe with: never."""
+        return False
+
+    def getDefaultName(self) -> str:
+        """The name under which OpenCV would store the settings."""
+        return f"Feature2D.{self.name}"
 
     def descriptorSize(self) -> int:
         """Number of columns of the descriptors: values, or bytes."""

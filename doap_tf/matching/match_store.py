@@ -20,8 +20,9 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS images (
     name TEXT PRIMARY KEY, sha256 TEXT NOT NULL, features BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS pairs (
-    name1 TEXT NOT NULL, name2 TEXT NOT NULL, matches BLOB NOT NULL, PRIMARY KEY (name1, name2));
+CREATE TABLE IF NOT EXISTS matches (
+    settings TEXT NOT NULL, name1 TEXT NOT NULL, name2 TEXT NOT NULL, matches BLOB NOT NULL,
+    PRIMARY KEY (settings, name1, name2));
 """
 
 
@@ -44,15 +45,22 @@ class StoredMatches(NamedTuple):
 class MatchStore:
     """An SQLite file, whose transactions survive a crash; a context manager.
 
-    Features belong to the content of their image: a changed image loses its features and pairs.
+    Features belong to the content of their image: a changed image loses its features and matches.
 
     Args:
         path: The file, created if necessary.
-        settings: What the results depend on; a store of other settings raises an InputError.
+        settings: What features depend on; a store of other features raises an InputError.
+        matching: What matches depend on besides; the matches of each value are kept apart.
     """
 
-    def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any]):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        settings: Mapping[str, Any],
+        matching: Mapping[str, Any] | None = None,
+    ):
         self._path = pathlib.Path(path)
+        self._matching = json.dumps(matching or {}, sort_keys=True)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._connection = sqlite3.connect(path, timeout=60)
@@ -78,7 +86,7 @@ class MatchStore:
         """Stores the features of an image; matches of an older version of it are deleted."""
         packed = _pack(vars(features))
         with self._writing() as transaction:
-            transaction.execute("DELETE FROM pairs WHERE ? IN (name1, name2)", (name,))
+            transaction.execute("DELETE FROM matches WHERE ? IN (name1, name2)", (name,))
             transaction.execute(
                 "INSERT OR REPLACE INTO images VALUES (?, ?, ?)", (name, sha256, packed)
             )
@@ -91,20 +99,23 @@ class MatchStore:
 
     def has_pair(self, name1: str, name2: str) -> bool:
         """Whether the pair, in this order, has been matched."""
-        return self._row("SELECT 1 FROM pairs WHERE name1 = ? AND name2 = ?", name1, name2) != ()
+        query = "SELECT 1 FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
+        return self._row(query, self._matching, name1, name2) != ()
 
     def write_pair(self, name1: str, name2: str, matches: StoredMatches) -> None:
         """Stores the matches of a pair."""
         packed = _pack(matches._asdict())
         with self._writing() as transaction:
             transaction.execute(
-                "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?)", (name1, name2, packed)
+                "INSERT OR REPLACE INTO matches VALUES (?, ?, ?, ?)",
+                (self._matching, name1, name2, packed),
             )
 
     def read_pair(self, name1: str, name2: str) -> StoredMatches:
         """Returns stored matches; raises a KeyError if there are none."""
-        query = "SELECT matches FROM pairs WHERE name1 = ? AND name2 = ?"
-        return StoredMatches(**{"model": None, **self._arrays(query, name1, name2)})
+        query = "SELECT matches FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
+        arrays = self._arrays(query, self._matching, name1, name2)
+        return StoredMatches(**{"model": None, **arrays})
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -123,7 +134,7 @@ class MatchStore:
     def _arrays(self, query: str, *key: str) -> dict[str, Any]:
         row = self._row(query, *key)
         if not row:
-            raise KeyError(*key)
+            raise KeyError(key)
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
             return dict(arrays)
 
@@ -138,7 +149,7 @@ class MatchStore:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 raise InputError(
-                    f"{self._path} holds results for {name} = {old.get(name)}, not "
+                    f"{self._path} holds features for {name} = {old.get(name)}, not "
                     f"{new.get(name)}; choose another output folder or delete it."
                 )
 

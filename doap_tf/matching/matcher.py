@@ -81,10 +81,15 @@ class Matcher:
     def settings(self) -> dict[str, Any]:
         """Returns what the matches depend on, for JSON."""
         values = dataclasses.asdict(self)
-        for name in ("intrinsics1", "intrinsics2"):
-            if values[name] is not None:
-                values[name] = np.asarray(values[name]).tolist()
-        return values
+        if "ratio" not in self.method:
+            del values["ratio"]
+        if self.geometry is None:
+            for name in ("threshold", "intrinsics1", "intrinsics2", "seed"):
+                del values[name]
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in values.items()
+        }
 
     def match(self, features1: Features, features2: Features) -> PairMatches:
         """Matches two images; without features on either side the result is empty."""

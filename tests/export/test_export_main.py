@@ -3,10 +3,12 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import doap_tf
+from doap_tf.data.preparation import sample_groups
 from doap_tf.networks import DescriptorNetwork
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -56,6 +58,20 @@ def test_exports_and_measures_a_training_directory(groups, tmp_path):
     assert record["scores"]["int8"]["bytes"] == size
 
 
+def test_int8_without_groups_is_calibrated_on_sample_photographs(tmp_path):
+    done = _run(
+        *("--model=doap-mobile-256b", f"--export_dir={tmp_path}", "--formats=tflite"),
+        *("--precisions=int8", "--batch_sizes="),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "sample photographs" in done.stdout
+    exported = doap_tf.from_pretrained(tmp_path / "doap-mobile-256b-int8.tflite")
+    patches = sample_groups(32, 14.0).patches[:200]
+    expected = doap_tf.from_pretrained("doap-mobile-256b").describe(patches)
+    differing = np.bitwise_count(expected ^ exported.describe(patches)).sum(axis=1)
+    assert differing.mean() < 0.05 * exported.dimension
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -64,11 +80,6 @@ def test_exports_and_measures_a_training_directory(groups, tmp_path):
         (["--model=m", "--export_dir=out", "--formats=saved_model,coreml"], "coreml"),
         (["--model=m", "--export_dir=out", "--precisions=int4"], "int4"),
         (["--model=m", "--export_dir=out", "--batch_sizes=0"], "--batch_sizes"),
-        (["--model=m", "--export_dir=out"], "give --groups"),
-        (
-            ["--model=m", "--export_dir=out", "--formats=saved_model", "--benchmark"],
-            "give --groups",
-        ),
         (["--model=m", "--export_dir=out", "--formats=saved_model", "--name=a/b"], "a/b"),
     ],
 )

@@ -70,6 +70,15 @@ def test_images_are_named_below_the_fixed_part_of_the_pattern(images, tmp_path):
         find_images(f"{tmp_path}/photos/*.tif")
 
 
+def test_folders_several_patterns_and_braces(images, tmp_path, monkeypatch):
+    photos = tmp_path / "photos"
+    assert list(find_images(str(photos))) == list(images)
+    assert list(find_images(f"{photos}/{{a,b}}.png")) == ["a.png", "b.png"]
+    assert list(find_images(f"{photos}/b.png,{photos}/more")) == ["b.png", "more/c.png"]
+    monkeypatch.chdir(photos)
+    assert list(find_images("{a,b}.png,more/*.png")) == list(images)
+
+
 def test_what_is_kept_is_what_was_found(images, tmp_path):
     outcome, kept, features = run(images, tmp_path / "finished.db")
     assert outcome.names == list(images) and len(outcome.pairs) == 3 and not outcome.failures
@@ -130,7 +139,7 @@ def test_what_fails_is_reported_skipped_and_tried_again(images, tmp_path):
     outcome, _, _ = run(images, tmp_path / "finished.db")
     assert outcome.names == ["a.png", "more/c.png"]
     assert outcome.pairs == [("a.png", "more/c.png")]
-    assert set(outcome.failures) == {"b.png", "a.png b.png", "b.png more/c.png"}
+    assert set(outcome.failures) == {"b.png"} and outcome.left_out == 2
     assert "b.png" in outcome.failures["b.png"]
     cv2.imwrite(str(images["b.png"]), views()[1])
     outcome, _, _ = run(images, tmp_path / "finished.db")
@@ -141,6 +150,24 @@ def test_one_image_that_breaks_something_does_not_stop_the_others(images, tmp_pa
     outcome, _, _ = run(images, tmp_path / "a.db", Counting(2, cv2.error("two\n lines")))
     assert outcome.failures["b.png"] == "error: two lines"
     assert outcome.pairs == [("a.png", "more/c.png")]
+
+
+def test_another_matcher_needs_no_new_features_and_keeps_the_old_matches(images, tmp_path):
+    path = tmp_path / "finished.db"
+    mutual, ratio = Matcher(), Matcher("mutual_ratio", ratio=0.7)
+    extractor = Counting()
+    with MatchStore(path, extractor.settings(), mutual.settings()) as store:
+        pairs = exhaustive_pairs(list(images))
+        match_collection(images, pairs, extractor, mutual, store)
+        many = store.read_pair(*pairs[0])
+    with MatchStore(path, extractor.settings(), ratio.settings()) as store:
+        match_collection(images, pairs, extractor, ratio, store)
+        few = store.read_pair(*pairs[0])
+    assert extractor.count == len(images)
+    assert len(few.indices) < len(many.indices)
+    assert Matcher(ratio=0.9).settings() == mutual.settings()
+    with MatchStore(path, extractor.settings(), mutual.settings()) as store:
+        np.testing.assert_array_equal(store.read_pair(*pairs[0]).indices, many.indices)
 
 
 def test_other_settings_require_another_store(images, tmp_path):
