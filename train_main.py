@@ -173,6 +173,11 @@ def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
         rows |= {name: originals.evaluate(load(name)).scores for name in FLAGS.compare}
     rows[f"trained ({step} steps)"] = best
     print(f"\nOn the {len(validation_groups)} validation patches:\n{score_table(rows)}")
+    if step == 0:
+        print(
+            "\nNo validation was better than the untrained network: train longer, or lower "
+            "--learning_rate."
+        )
     print(f"\n{train_dir} holds model.keras, saved_model/, train.json, matches.png, tensorboard/")
 
 
