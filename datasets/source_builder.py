@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets.public_api as tfds
 from absl import logging
-from etils import epath
 
 from doap_tf.errors import InputError
 from doap_tf.progress import progress
@@ -55,7 +54,7 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         # TFDS would look for README.md in doap_tf/datasets, which only a wheel has.
-        cls.pkg_dir_path = epath.Path(sys.modules[cls.__module__].__file__).parent
+        cls.pkg_dir_path = tfds.core.Path(sys.modules[cls.__module__].__file__).parent
 
     def __init__(self, *, source: str | os.PathLike | None = None, **kwargs: Any):
         config = kwargs.get("config")
