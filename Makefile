@@ -18,7 +18,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 	@touch $@
 
 quickstart: .venv/ready
-	@echo "Training a small network on photographs of scikit-image (two to four minutes)"
+	@echo "Training a small network on photographs of scikit-image (two to three minutes)"
 	@$(BIN)/python train_main.py --flagfile=flags/quickstart.cfg
 
 test: .venv/ready
