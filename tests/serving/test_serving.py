@@ -334,6 +334,7 @@ def test_tls_requires_a_trusted_certificate(client, certificate, descriptor, gro
         client(scheme, attempts=1, timeout=5.0).describe(patches)
 
 
+@pytest.mark.slow
 def test_a_thousand_mixed_requests_of_sixteen_threads(
     client, server, descriptor, groups, image, frames
 ):

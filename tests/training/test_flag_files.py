@@ -72,7 +72,11 @@ def check_runs(flag_file, sources, tmp_path, *more, large):
 
 @pytest.mark.parametrize(
     "name, more",
-    [("hpatches", ["--split=all"]), ("rome_binary", []), ("ubc_st", ["--config=yosemite"])],
+    [
+        ("hpatches", ["--split=all"]),
+        pytest.param("rome_binary", [], marks=pytest.mark.slow),
+        pytest.param("ubc_st", ["--config=yosemite"], marks=pytest.mark.slow),
+    ],
 )
 def test_small(name, more, sources, tmp_path):
     flag_file = launch.REPOSITORY / "flags" / f"{name}.cfg"
