@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.features import cut_patches, similarity_frames
 
 FLAGS = flags.FLAGS
@@ -71,4 +71,4 @@ def loop_of_warps(image: np.ndarray, frames: np.ndarray, size: int) -> np.ndarra
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.patch_generation.groups import GroupSettings, generate_groups
 from doap_tf.patch_generation.scenes import default_scenes, find_scenes
 
@@ -144,4 +144,4 @@ def _compare_lists(folder: pathlib.Path, builder) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.errors import InputError
 from doap_tf.features import cut_patches, frames_from_keypoints
 from doap_tf.patch_generation.scenes import default_scenes
@@ -142,4 +142,4 @@ def _hard_net() -> Callable[[np.ndarray], np.ndarray] | None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.descriptors import load
 from doap_tf.evaluation import Model, PatchSequences
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
@@ -171,4 +171,4 @@ def _retrieval(strips: Strips, task: rules.RetrievalTask) -> float:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

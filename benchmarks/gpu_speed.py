@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -92,4 +92,4 @@ def _loss(size: int, chunk: int | None) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

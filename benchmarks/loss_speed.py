@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.parallel import cores
 
 FLAGS = flags.FLAGS
@@ -198,4 +198,4 @@ _STEPS: dict[str, Callable[[np.ndarray, np.ndarray], Step]] = {
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -23,7 +23,7 @@ from scipy.spatial import KDTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import detect
@@ -190,4 +190,4 @@ def _draw(case: Case, model: str, pair: PairMatches) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.matching import match_descriptors
 
 FLAGS = flags.FLAGS
@@ -48,4 +48,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -16,7 +16,7 @@ from absl import flags
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -140,4 +140,4 @@ def _soak(folder: pathlib.Path) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

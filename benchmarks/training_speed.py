@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from absl import flags
 
-from doap_tf import commands
+from doap_tf import command_line
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("batch_size", 4096, "Patches in a list.")
@@ -81,4 +81,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

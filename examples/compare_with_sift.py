@@ -14,7 +14,7 @@ import numpy as np
 import skimage.data
 from absl import flags
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import DescriptorExtractor, Matcher, draw_matches
@@ -53,4 +53,4 @@ def hard_view(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from absl import flags
 
-from doap_tf import commands
+from doap_tf import command_line
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("groups", None, "Folder of patch groups.", required=True)
@@ -50,4 +50,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

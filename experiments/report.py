@@ -19,7 +19,7 @@ from absl import flags
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.drawing.pictures import render, write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
@@ -132,4 +132,4 @@ def _values(runs: Runs, part: str) -> list[float]:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import numpy as np
 from absl import flags
 
-from doap_tf import commands
+from doap_tf import command_line
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -260,4 +260,4 @@ def _append(path: pathlib.Path, run: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    commands.run(main)
+    command_line.run(main)

@@ -15,7 +15,7 @@ import tensorflow as tf
 import tqdm
 
 from doap_tf import files
-from doap_tf.commands import Interrupted
+from doap_tf.command_line import Interrupted
 from doap_tf.data import MixtureSampler, PatchGroups, Sampler
 from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.drawing.patches import contact_sheet, draw_alignment

@@ -57,10 +57,10 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, flags, named):
 
 def test_interruption_is_exit_code_75(tmp_path):
     code = """
-import os, signal, evaluate_main
-from doap_tf import commands
-evaluate_main._evaluate = lambda: os.kill(os.getpid(), signal.SIGTERM)
-commands.run(evaluate_main.main)
+import os, signal
+from doap_tf.commands import evaluate
+evaluate._evaluate = lambda: os.kill(os.getpid(), signal.SIGTERM)
+evaluate.run()
 """
     flags = ["--model=sift", "--benchmark=photos", f"--report_dir={tmp_path}"]
     done = run(*flags, code=code)

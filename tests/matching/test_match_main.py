@@ -167,8 +167,9 @@ def test_magnifications_are_one_or_several(folder, flag, wanted):
 
 # Does at the third image what the user or the system may do at any time.
 STOPPED = """
-import os, signal, match_main
-from doap_tf import commands, matching
+import os, signal
+from doap_tf import command_line, matching
+from doap_tf.commands import match
 extract, calls = matching.DescriptorExtractor.extract, []
 def stopped(self, image):
     calls.append(image)
@@ -176,7 +177,7 @@ def stopped(self, image):
         os.kill(os.getpid(), signal.{signal})
     return extract(self, image)
 matching.DescriptorExtractor.extract = stopped
-commands.run(match_main.main)
+match.run()
 """
 
 

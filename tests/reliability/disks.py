@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from doap_tf import commands
+from doap_tf import command_line
 
 _NOBODY = 65534
 
@@ -99,9 +99,9 @@ def refusal(
     said = io.StringIO()
     try:
         with trouble(folder), contextlib.redirect_stderr(said):
-            commands._guarded(lambda _: write(folder, 1), [])
+            command_line._guarded(lambda _: write(folder, 1), [])
     except SystemExit as end:
-        assert end.code == commands.EXIT_BAD_INPUT
+        assert end.code == command_line.EXIT_BAD_INPUT
     else:
         raise AssertionError("the write succeeded")
     assert contents(folder) == before

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import doap_tf
-from doap_tf import commands
+from doap_tf import command_line
 from tests.training import launch
 
 FLAGS = (
@@ -95,7 +95,7 @@ class Kills:
 
     def run_out_of_room(self, train_dir: pathlib.Path, make_room: Callable[[], None]) -> str:
         """Trains on a disk that is too small, then with room; returns the first run's error."""
-        output = self._train(train_dir, commands.EXIT_BAD_INPUT)
+        output = self._train(train_dir, command_line.EXIT_BAD_INPUT)
         errors = re.findall(r"error: .* cannot be written.*", output)
         if len(errors) != 1 or "Traceback" in output:
             raise AssertionError(output)

@@ -151,13 +151,13 @@ def images() -> Target:
 def flag_files() -> Target:
     from absl import app, flags
 
-    import train_main
-    from doap_tf import commands
+    from doap_tf import command_line
+    from doap_tf.commands import train
 
     app.define_help_flags()  # as app.run does
     values = flags.FLAGS
-    folder = pathlib.Path(train_main.__file__).parent / "flags"
-    whole = [flag.serialize() for flag in values.get_key_flags_for_module(train_main) if flag.value]
+    folder = pathlib.Path(__file__).parents[2] / "flags"
+    whole = [flag.serialize() for flag in values.get_key_flags_for_module(train) if flag.value]
     examples = [
         {"run.cfg": "\n".join([*whole, "--groups=a,b", "--train_dir=c", "--steps=9"]).encode()},
         {
@@ -173,11 +173,11 @@ def flag_files() -> Target:
         os.chdir(folder)
         try:
             with contextlib.redirect_stderr(io.StringIO()) as said:
-                commands._parse(["train_main.py", "--flagfile=run.cfg"])
-                train_main._check_flags()
+                command_line._parse(["train_main.py", "--flagfile=run.cfg"])
+                train._check_flags()
         except SystemExit as end:
             lines = said.getvalue().splitlines()
-            if end.code != commands.EXIT_BAD_INPUT or len(lines) != 1:
+            if end.code != command_line.EXIT_BAD_INPUT or len(lines) != 1:
                 raise RuntimeError(f"exit code {end.code} and {len(lines)} lines") from end
             raise InputError(lines[0]) from end
         finally:

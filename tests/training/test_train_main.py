@@ -175,8 +175,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
 def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tmp_path, capfd):
     from absl import flags as absl_flags
 
-    import train_main
-    from doap_tf import commands
+    from doap_tf import command_line
+    from doap_tf.commands import train
 
     train_dir = tmp_path / "run"
     magnified = dataclasses.replace(launch.make_groups(), magnification=14.0)
@@ -188,8 +188,8 @@ def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tm
     saved = absl_flags.FLAGS.flag_values_dict()
     try:
         with pytest.raises(SystemExit) as exit_:
-            argv = commands._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
-            commands._guarded(train_main.main, argv)
+            argv = command_line._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
+            command_line._guarded(train.main, argv)
     finally:
         for name, value in saved.items():
             absl_flags.FLAGS[name].value = value

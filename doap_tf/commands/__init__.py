@@ -1,0 +1,1 @@
+"""The commands: flags in, messages and files out; the work is done by the library."""

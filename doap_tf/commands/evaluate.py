@@ -1,0 +1,154 @@
+"""Evaluates descriptors on the paper's benchmarks and writes a report.
+
+Example:
+    python evaluate_main.py --model=rootsift,runs/photos --benchmark=photos --report_dir=reports
+"""
+
+import os
+import pathlib
+import signal
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from doap_tf import command_line
+from doap_tf.errors import InputError
+
+BENCHMARKS = ("ubc", "hpatches", "rome", "oxford", "photos")
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_list(
+    "model",
+    [],
+    "Models to evaluate: names of pretrained networks, training directories, .keras files, "
+    "SavedModels, .tflite files, or sift, rootsift, orb, vgg, beblid, teblid, pixels.",
+)
+flags.DEFINE_enum("benchmark", None, BENCHMARKS, "The benchmark.")
+flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Original files of the benchmark: folders of UBC sets, HPatches sequences, Rome's .mat files "
+    "or image sequences; for photos a folder or glob of images (scikit-image's by default).",
+)
+flags.DEFINE_string("report_dir", None, "Parent of the folder to which the report is written.")
+flags.DEFINE_string("cache_dir", None, "Folder for descriptors; <report_dir>/cache by default.")
+flags.DEFINE_enum(
+    "average_precision",
+    "trapezoid",
+    ["trapezoid", "mean_precision"],
+    "Area under the interpolated precision-recall curve (HPatches' Python benchmark), or mean "
+    "precision at the positives (its MATLAB benchmark).",
+)
+flags.DEFINE_integer(
+    "memory_mb",
+    1024,
+    "Limit for descriptors and distances in memory; the network's own memory comes on top.",
+    lower_bound=256,
+)
+# HPatches and photos
+flags.DEFINE_string(
+    "split", "a", "HPatches: a, b, c, illum, view, full, or all for every sequence in the folder."
+)
+flags.DEFINE_list(
+    "tasks", None, "HPatches, photos: some of verification, matching, retrieval; all by default."
+)
+flags.DEFINE_string(
+    "tasks_dir",
+    None,
+    "HPatches: folder of the official task files; by default tasks are drawn by their rule.",
+)
+flags.DEFINE_boolean(
+    "normalise", False, "HPatches: ZCA and power-law normalisation, learnt on the training part."
+)
+flags.DEFINE_integer(
+    "verification_pairs", 1_000_000, "HPatches, photos: pairs of each kind to draw.", lower_bound=10
+)
+flags.DEFINE_enum(
+    "kind", "photos", ["photos", "aligned", "sequences"], "Photos: how the images belong together."
+)
+# Oxford
+flags.DEFINE_list("detectors", ["harris_affine", "dog"], "Oxford: detectors of frames.")
+flags.DEFINE_float(
+    "magnification", 3.0, "Oxford: half the side of a patch over its frame's radius.", lower_bound=0
+)
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    _check_flags()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _evaluate()
+    except KeyboardInterrupt:
+        raise command_line.Interrupted(
+            "interrupted before the report; the same command resumes with the descriptors computed "
+            "so far."
+        ) from None
+
+
+def _evaluate() -> None:
+    from doap_tf.evaluation import comparison_tables, load_models, write_report
+
+    models = load_models(FLAGS.model)
+    benchmark = _benchmark(FLAGS.cache_dir or os.path.join(FLAGS.report_dir, "cache"))
+    results = [benchmark.evaluate(model) for model in models]
+    folder = write_report(results, FLAGS.report_dir)
+    print(f"{results[0].protocol}. Scores in percent:\n")
+    print(comparison_tables(results)[0].markdown())
+    print(f"\n{folder / 'index.html'} shows them with plots.")
+
+
+def _benchmark(cache_dir: str) -> Any:
+    """Makes the benchmark, whose `evaluate(model)` returns a `Result`."""
+    from doap_tf import evaluation
+
+    data_dir = FLAGS.data_dir
+    memory = {"memory_mb": FLAGS.memory_mb}
+    precision = {"method": FLAGS.average_precision, **memory}
+    tasks = {
+        "tasks": FLAGS.tasks,
+        "tasks_dir": FLAGS.tasks_dir,
+        "normalise": FLAGS.normalise,
+        "pairs": FLAGS.verification_pairs,
+        **precision,
+    }
+    frames = {"detectors": FLAGS.detectors, "magnification": FLAGS.magnification, **precision}
+    makers = {
+        "ubc": lambda: evaluation.UBC(data_dir, cache_dir, **memory),
+        "hpatches": lambda: evaluation.HPatches(
+            evaluation.PatchSequences(data_dir, FLAGS.split), cache_dir, **tasks
+        ),
+        "rome": lambda: evaluation.Rome(data_dir, cache_dir, **precision),
+        "oxford": lambda: evaluation.Oxford(data_dir, cache_dir, **frames),
+        "photos": lambda: evaluation.HPatches(
+            evaluation.photo_sequences(data_dir, cache_dir, FLAGS.kind), cache_dir, **tasks
+        ),
+    }
+    return makers[FLAGS.benchmark]()
+
+
+def _check_flags() -> None:
+    """Finds what is wrong before anything is loaded."""
+    if not FLAGS.model:
+        raise InputError("give --model, such as --model=rootsift,runs/photos.")
+    if not FLAGS.benchmark:
+        raise InputError(f"give --benchmark, one of {', '.join(BENCHMARKS)}.")
+    if not FLAGS.report_dir:
+        raise InputError("give --report_dir, the folder to which the report is written.")
+    if not FLAGS.data_dir and FLAGS.benchmark != "photos":
+        raise InputError(f"give --data_dir, the folder with the files of {FLAGS.benchmark}.")
+    for name in ("report_dir", "cache_dir"):
+        folder = FLAGS[name].value
+        if folder:
+            try:
+                pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"--{name}={folder} cannot be made: {error.strerror}.") from error
+            if not os.access(folder, os.W_OK):
+                raise InputError(f"--{name}={folder} cannot be written to.")
+
+
+def run() -> None:
+    command_line.run(main)

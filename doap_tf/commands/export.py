@@ -1,0 +1,157 @@
+"""Exports a network: a SavedModel for TensorFlow Serving, .tflite files for phones, ONNX.
+
+python export_main.py --model=doap-128 --export_dir=exports --formats=saved_model,tflite
+"""
+
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from doap_tf import command_line, files
+from doap_tf.errors import InputError
+
+FLAGS = flags.FLAGS
+_FORMATS = ("saved_model", "tflite", "onnx")
+_PRECISIONS = ("float32", "float16", "int8")
+_CALIBRATION_PATCHES = 512
+_SPLIT_SEED = 0
+
+flags.DEFINE_string("model", None, "Name of a network that ships, training folder or .keras file.")
+flags.DEFINE_string(
+    "export_dir",
+    None,
+    "Folder for NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx.",
+)
+flags.DEFINE_list("formats", ["saved_model", "tflite"], f"Any of {', '.join(_FORMATS)}.")
+flags.DEFINE_string("name", None, "NAME of the export; by default taken from --model.")
+flags.DEFINE_list("precisions", list(_PRECISIONS), "Precisions of the .tflite files.")
+flags.DEFINE_list(
+    "batch_sizes",
+    ["1", "64"],
+    "Fixed batch sizes of further .tflite files, for delegates of mobile GPUs.",
+)
+flags.DEFINE_string(
+    "groups",
+    None,
+    "Folder of patch groups like those of the training: int8 takes its ranges from half of them, "
+    "--benchmark measures on the other half. By default photographs of scikit-image are cut.",
+)
+flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and save a report.")
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    _check_flags()
+    import tensorflow as tf
+
+    from doap_tf.descriptors.registry import from_pretrained
+    from doap_tf.export import comparison
+
+    network = from_pretrained(FLAGS.model).network
+    if network is None:
+        raise InputError(f"{FLAGS.model} is an export itself; give the .keras file it came from.")
+    name = FLAGS.name or _name_of(FLAGS.model)
+    directory = pathlib.Path(FLAGS.export_dir)
+    calibration, held_out = None, None
+    if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
+        calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
+    try:
+        exported = _export(network, name, directory, calibration)
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(f"the export to {directory} failed: {error}.") from error
+    if FLAGS.benchmark:
+        record = comparison.compare(name, network, exported, held_out)
+        path = directory / f"{name}-benchmark.json"
+        with files.write_atomically(path) as temporary:
+            temporary.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"\n{comparison.as_table(record)}\n\n{path}")
+
+
+def _load_groups(network):
+    from doap_tf.data import PatchGroups
+    from doap_tf.data.preparation import sample_groups
+
+    if FLAGS.groups:
+        return PatchGroups.load(FLAGS.groups)
+    print(
+        "calibrating on patches of two sample photographs; give --groups for patches like those "
+        "of the training",
+        flush=True,
+    )
+    return sample_groups(network.input_size, network.magnification)
+
+
+def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
+    """Writes all formats; returns those that can be measured, by short names."""
+    from doap_tf.export import convert_to_onnx, export_saved_model, export_tflite
+
+    exported = {}
+    # Formats that need optional packages come first: if one is missing, nothing is written.
+    if "onnx" in FLAGS.formats:
+        model = convert_to_onnx(network)
+        with files.write_atomically(directory / f"{name}.onnx") as temporary:
+            temporary.write_bytes(model)
+        print(directory / f"{name}.onnx")
+    if "tflite" in FLAGS.formats:
+        patches = None
+        if calibration is not None:
+            rows = np.random.default_rng(_SPLIT_SEED).permutation(len(calibration))
+            patches = np.asarray(calibration.patches[np.sort(rows[:_CALIBRATION_PATCHES])])
+        sizes = [None, *map(int, FLAGS.batch_sizes)]
+        for path in export_tflite(network, directory, name, FLAGS.precisions, sizes, patches):
+            exported[path.stem.removeprefix(f"{name}-")] = path
+            print(path)
+    if "saved_model" in FLAGS.formats:
+        record = _training_record(FLAGS.model)
+        path = export_saved_model(network, directory / name, training_record=record)
+        exported["saved_model"] = path
+        print(path)
+    return exported
+
+
+def _check_flags() -> None:
+    """Checks the flags before anything is loaded."""
+    for flag in ("model", "export_dir"):
+        if not FLAGS[flag].value:
+            raise InputError(f"give --{flag}: {FLAGS[flag].help}")
+    _check_list("formats", _FORMATS)
+    _check_list("precisions", _PRECISIONS)
+    if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
+        raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
+    if FLAGS.name and pathlib.PurePath(FLAGS.name).name != FLAGS.name:
+        raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
+
+
+def _check_list(flag: str, known: Sequence[str]) -> None:
+    values = FLAGS[flag].value
+    unknown = [value for value in values if value not in known]
+    if unknown or not values:
+        raise InputError(
+            f"--{flag} must be some of {', '.join(known)}, not {', '.join(unknown) or 'none'}."
+        )
+
+
+def _name_of(model: str) -> str:
+    """The last part of a path without .keras; the folder's name for a file model.keras."""
+    path = pathlib.Path(model).resolve()
+    return path.parent.name if path.name == "model.keras" else path.name.removesuffix(".keras")
+
+
+def _training_record(model: str) -> dict[str, Any] | None:
+    """The `train.json` in the training folder of the model."""
+    path = pathlib.Path(model)
+    folder = path if path.is_dir() else path.parent
+    try:
+        return json.loads((folder / "train.json").read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise InputError(f"{folder / 'train.json'} is damaged: {error}.") from error
+
+
+def run() -> None:
+    command_line.run(main)

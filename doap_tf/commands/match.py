@@ -1,0 +1,274 @@
+"""Matches two images and draws them, or many images for COLMAP or hloc.
+
+python match_main.py --image1=a.jpg --image2=b.jpg --output=matches.png
+python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap --output=matched
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+
+from doap_tf import command_line, files
+from doap_tf.errors import InputError
+
+FLAGS = flags.FLAGS
+_SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
+
+# A pair
+flags.DEFINE_string("image1", None, "First image of a pair.")
+flags.DEFINE_string("image2", None, "Second image of a pair.")
+flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
+
+# Many images
+flags.DEFINE_string(
+    "images",
+    None,
+    "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}'.",
+)
+flags.DEFINE_string(
+    "pairs",
+    "exhaustive",
+    "exhaustive, sequential, or a file with two names per line, relative to the part of --images "
+    "without wildcards.",
+)
+flags.DEFINE_integer(
+    "overlap", 10, "Number of following images that --pairs=sequential matches an image with."
+)
+flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
+
+flags.DEFINE_string(
+    "output",
+    None,
+    "For a pair, files to write, separated by commas: pictures (.png, .jpg), matches as data "
+    "(.json, .npz, .csv); for many images the folder to write.",
+)
+
+# Features
+flags.DEFINE_string(
+    "model",
+    "doap-128",
+    "Name of a network that ships, path of a trained one, or a handcrafted descriptor such as "
+    "rootsift.",
+)
+flags.DEFINE_string(
+    "detector",
+    "dog",
+    "dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast or orb.",
+)
+flags.DEFINE_integer(
+    "max_keypoints", 8192, "Number of the strongest keypoints to keep; 0 for all.", lower_bound=0
+)
+flags.DEFINE_list(
+    "magnification",
+    None,
+    "Half the side of a patch over the keypoint's radius; by default what the model was trained "
+    "for. Several, such as 8,28, are pooled.",
+)
+flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
+
+# Matching
+flags.DEFINE_string("method", "mutual", "nearest, mutual, ratio or mutual_ratio.")
+flags.DEFINE_float("ratio", 0.8, "Lowe's ratio, for --method=ratio and mutual_ratio.")
+flags.DEFINE_string(
+    "geometry",
+    None,
+    "homography, fundamental, essential or none; by default homography for a pair and fundamental "
+    "for many images.",
+)
+flags.DEFINE_float("threshold", 3.0, "Distance in pixels within which a match is an inlier.")
+flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    if bool(FLAGS.images) == bool(FLAGS.image1 or FLAGS.image2):
+        raise InputError("give either --image1 and --image2, or --images.")
+    try:
+        _match_many() if FLAGS.images else _match_pair()
+    except OSError as error:
+        where = error.filename or FLAGS.output
+        raise InputError(f"cannot read or write {where}: {error.strerror or error}.") from error
+
+
+def _match_pair() -> None:
+    from doap_tf import matching
+
+    if not (FLAGS.image1 and FLAGS.image2):
+        raise InputError("give both --image1 and --image2.")
+    outputs = [os.path.expanduser(path) for path in (FLAGS.output or "").split(",") if path]
+    pictures = [path for path in outputs if not path.endswith(matching.MATCH_FILE_SUFFIXES)]
+    for path in pictures:
+        _check_picture("output", path)
+    _check_picture("draw_frames", FLAGS.draw_frames)
+    image1, image2 = matching.read_image(FLAGS.image1), matching.read_image(FLAGS.image2)
+    matcher, extractor = _matcher("homography"), _extractor()
+    pair = matcher.match(extractor.extract(image1), extractor.extract(image2))
+    for path, features in ((FLAGS.image1, pair.features1), (FLAGS.image2, pair.features2)):
+        print(f"{path}: {len(features.frames)} keypoints")
+    print(f"{len(pair.indices)} matches ({FLAGS.method})")
+    if pair.model is not None:
+        median = np.median(pair.residuals[pair.inliers])
+        print(
+            f"{pair.inliers.sum()} inliers of this {pair.geometry}, half of them within "
+            f"{median:.2f} pixels:\n{pair.model}"
+        )
+    elif pair.geometry is not None:
+        print(f"no {pair.geometry} found")
+    for path in outputs:
+        if path in pictures:
+            title = f"{_short(FLAGS.image1)} – {_short(FLAGS.image2)} · {extractor.name}"
+            _write_picture(path, matching.draw_matches(image1, image2, pair, title))
+        else:
+            images = {"image1": FLAGS.image1, "image2": FLAGS.image2}
+            matching.write_matches(path, pair, images | extractor.settings() | matcher.settings())
+            print(path)
+    if FLAGS.draw_frames:
+        title = f"{_short(FLAGS.image1)} · {FLAGS.detector}"
+        picture = matching.draw_frames(image1, pair.features1.frames, title)
+        _write_picture(FLAGS.draw_frames, picture)
+
+
+def _match_many() -> None:
+    from doap_tf import matching
+
+    if not FLAGS.output:
+        raise InputError("give --output, the folder to write to.")
+    folder = pathlib.Path(FLAGS.output)
+    images = matching.find_images(FLAGS.images)
+    names = list(images)
+    if FLAGS.pairs == "exhaustive":
+        pairs = matching.exhaustive_pairs(names)
+    elif FLAGS.pairs == "sequential":
+        pairs = matching.sequential_pairs(names, FLAGS.overlap)
+    else:
+        pairs = matching.read_pairs(FLAGS.pairs, names)
+    matcher, extractor = _matcher("fundamental"), _extractor()
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    settings = extractor.settings(), matcher.settings()
+    with matching.MatchStore(folder / "finished.db", *settings) as store:
+        try:
+            outcome = matching.match_collection(images, pairs, extractor, matcher, store)
+        except KeyboardInterrupt:
+            raise command_line.Interrupted(
+                f"interrupted; finished work is kept in {folder}: run the same command again."
+            ) from None
+        for name, reason in outcome.failures.items():
+            print(f"skipped {name}: {reason}", file=sys.stderr)
+        if outcome.left_out:
+            print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
+        if pairs and not outcome.pairs:
+            raise InputError(f"none of {len(pairs)} pairs could be matched.")
+        if FLAGS.format == "h5":
+            matching.write_hloc(store, outcome.names, outcome.pairs, folder)
+            written = "features.h5, matches.h5, pairs.txt"
+        else:
+            matching.write_colmap(
+                store,
+                outcome.names,
+                outcome.pairs,
+                folder / "database.db",
+                matcher.geometry,
+                matcher.intrinsics1,
+            )
+            written = "database.db"
+        report = matching.collection_report(store, outcome)
+        report["settings"] = settings[0] | settings[1]
+    with files.write_atomically(folder / "report.json") as temporary:
+        temporary.write_text(json.dumps(report, indent=1) + "\n")
+    if report["pairs"]:
+        print(_pair_table(report["pairs"]))
+    print(
+        f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {len(pairs)} pairs "
+        f"matched; {folder} holds {written}, report.json"
+    )
+
+
+def _pair_table(pairs: list[dict[str, Any]]) -> str:
+    """The pairs with the most and the fewest inliers."""
+    from doap_tf.drawing.tables import Table
+
+    ranked = sorted(pairs, key=lambda pair: -pair["inliers"])
+    best = ranked[:_SHOWN_PAIRS]
+    shown = best + ranked[max(len(best), len(ranked) - _SHOWN_PAIRS) :]
+    rows = {
+        f"{pair['image1']} – {pair['image2']}": {
+            "matches": pair["matches"],
+            "inliers": pair["inliers"],
+        }
+        for pair in shown
+    }
+    note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by inliers)"
+    return Table(rows, "", "{:,}".format).text() + note
+
+
+def _extractor():
+    from doap_tf.matching import DescriptorExtractor
+
+    return DescriptorExtractor(
+        FLAGS.model,
+        FLAGS.detector,
+        FLAGS.max_keypoints or None,
+        _numbers("magnification", "14 or 8,28"),
+        FLAGS.oriented,
+    )
+
+
+def _matcher(default_geometry: str):
+    from doap_tf.matching import Matcher
+
+    geometry = FLAGS.geometry or default_geometry
+    return Matcher(
+        FLAGS.method,
+        FLAGS.ratio,
+        None if geometry == "none" else geometry,
+        FLAGS.threshold,
+        _intrinsics(),
+    )
+
+
+def _intrinsics() -> np.ndarray | None:
+    values = _numbers("intrinsics", "fx,fy,cx,cy")
+    if values is None:
+        return None
+    if len(values) != 4:
+        raise InputError(f"--intrinsics must be fx,fy,cx,cy, not {len(values)} numbers.")
+    fx, fy, cx, cy = values
+    return np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1]])
+
+
+def _numbers(flag: str, example: str) -> list[float] | None:
+    values = FLAGS[flag].value
+    try:
+        return None if values is None else [float(value) for value in values]
+    except ValueError as error:
+        raise InputError(f"--{flag} must be like {example}, not {','.join(values)}.") from error
+
+
+def _check_picture(flag: str, path: str | None) -> None:
+    import PIL.Image
+
+    if path and pathlib.Path(path).suffix.lower() not in PIL.Image.registered_extensions():
+        raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
+
+
+def _write_picture(path: str, picture: np.ndarray) -> None:
+    from doap_tf.drawing.pictures import write_picture
+
+    write_picture(path, picture)
+    print(path)
+
+
+def _short(path: str) -> str:
+    return "/".join(pathlib.PurePath(path).parts[-2:])
+
+
+def run() -> None:
+    command_line.run(main)

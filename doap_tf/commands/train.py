@@ -1,0 +1,261 @@
+"""Trains a descriptor network.
+
+python train_main.py --flagfile=flags/quickstart.cfg
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags, logging
+
+from doap_tf import command_line
+from doap_tf.errors import InputError
+
+FLAGS = flags.FLAGS
+
+# Data
+flags.DEFINE_string("dataset", None, "A name of datasets/, such as photo_patches.")
+flags.DEFINE_string(
+    "source", None, "Folder or glob of photographs; folder or archive of published files."
+)
+flags.DEFINE_string("kind", None, "Of photographs: photos (default), aligned or sequences.")
+flags.DEFINE_string("config", None, "Scene of UBC PhotoTour: liberty, notredame or yosemite.")
+flags.DEFINE_string("split", None, "Split of HPatches to train on: a (default), b, c or all.")
+flags.DEFINE_string("data_dir", None, "Where prepared datasets are kept; TFDS's folder by default.")
+flags.DEFINE_list("groups", [], "Folders of patch groups (prepare_main.py), instead of --dataset.")
+flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
+flags.DEFINE_string("validation_groups", None, "Folder of patch groups to choose the model by.")
+flags.DEFINE_float(
+    "validation_fraction", 0.05, "Share to hold out of data without a validation part."
+)
+flags.DEFINE_boolean("label_mining", False, "Mine distractors in the same sequence by clustering.")
+flags.DEFINE_string(
+    "same_sequence",
+    None,
+    "How other groups of the same sequence count: ignored, distractors or mined; the default is "
+    "mined with --label_mining, otherwise ignored.",
+)
+
+# Batches
+flags.DEFINE_integer("batch_size", 1024, "Patches in a list, over all replicas.")
+flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs or rome.")
+flags.DEFINE_float(
+    "sequence_share",
+    None,
+    "With --sampler=same_sequence: share of a list that comes from four sequences; 0.5 by default.",
+)
+flags.DEFINE_integer("views", 0, "Maximum number of patches of a group in a batch; 0 for all.")
+flags.DEFINE_boolean("turn", False, "Flip groups and turn them by quarters at random.")
+
+# Network
+flags.DEFINE_string("head", "real", "real (unit vectors) or binary (bits).")
+flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
+flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
+flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
+flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")
+flags.DEFINE_string(
+    "padding",
+    "replicate",
+    "What the transformer sees outside a patch: replicate, symmetric or zeros.",
+)
+flags.DEFINE_float(
+    "magnification", 5.0, "What patches were cut at, or photographs are; kept with the model."
+)
+
+# Loss
+flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
+flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
+flags.DEFINE_string(
+    "distance", "euclidean", "Distance that a real head is ranked by: euclidean or squared."
+)
+flags.DEFINE_integer(
+    "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
+)
+
+# Optimisation
+flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
+flags.DEFINE_integer("steps", 0, "Length of the run in steps; takes precedence over --epochs.")
+flags.DEFINE_float("learning_rate", 0.1, "At 1,024 patches; scaled with the batch size.")
+flags.DEFINE_string("schedule", "linear", "linear, step or cosine.")
+flags.DEFINE_float("warmup", 0.0, "Share of the run over which the rate rises.")
+flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
+flags.DEFINE_float("weight_decay", 1e-4, "Of kernels, coupled with the gradient.")
+flags.DEFINE_float("transformer_rate", 1e-4, "Factor of the rate of the prediction layer.")
+flags.DEFINE_float("clip_norm", 0.0, "Maximum norm of the gradient; 0 for no limit.")
+flags.DEFINE_integer("seed", 0, "Of weights, batches, dropout, augmentation and validation split.")
+
+# Machine
+flags.DEFINE_string("strategy", "auto", "auto, none, mirrored or multi_worker (with TF_CONFIG).")
+flags.DEFINE_boolean("xla", None, "Compile the step; by default on GPUs only.")
+flags.DEFINE_string("precision", None, "float32 or mixed_bfloat16; by default the latter on GPUs.")
+flags.DEFINE_boolean("synchronized_batch_norm", False, "Batch statistics over all replicas.")
+
+# Output
+flags.DEFINE_string("train_dir", None, "Where the run is written, and resumed from.")
+flags.DEFINE_integer("checkpoint_every", 500, "Steps between checkpoints.")
+flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
+flags.DEFINE_integer("log_every", 10, "Steps between entries of the log.")
+flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
+
+_BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    _check_flags()
+    import tensorflow as tf
+
+    from doap_tf.training.strategy import make_strategy
+
+    on_gpu = bool(tf.config.list_physical_devices("GPU"))
+    if FLAGS.xla and not on_gpu:
+        logging.warning("--xla without a GPU makes steps slower.")
+    if FLAGS.precision == "mixed_bfloat16" and not on_gpu:
+        raise InputError("--precision=mixed_bfloat16 requires a GPU, and there is none.")
+    strategy = make_strategy(FLAGS.strategy)
+
+    from doap_tf.training.sampling import make_sampler
+    from doap_tf.training.step import make_loss, make_network
+    from doap_tf.training.strategy import is_chief
+    from doap_tf.training.trainer import Trainer
+    from doap_tf.training.validation import Validation
+
+    try:
+        make_loss(_training_config(1, on_gpu))
+        size = make_network(_training_config(1, on_gpu)).input_size
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    parts, groups, validation_groups = _load_groups(size)
+    print(
+        f"training on {len(groups):,} patches in {groups.group_count:,} groups, validating on "
+        f"{len(validation_groups):,} patches in {validation_groups.group_count:,} groups",
+        flush=True,
+    )
+    sampler = make_sampler(
+        FLAGS.sampler,
+        parts,
+        [float(weight) for weight in FLAGS.weights],
+        FLAGS.batch_size,
+        FLAGS.seed,
+        FLAGS.views or None,
+        FLAGS.sequence_share,
+    )
+    config = _training_config(sampler.steps_per_epoch, on_gpu)
+    validation = Validation(validation_groups, FLAGS.seed)
+    train_dir = pathlib.Path(FLAGS.train_dir)
+    network = Trainer(config, groups, sampler, validation, train_dir, strategy).run()
+    if is_chief(strategy):
+        _finish(network, validation_groups, train_dir)
+
+
+def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
+    """Exports the network and prints its scores."""
+    from doap_tf.descriptors import Descriptor, load
+    from doap_tf.drawing.patches import draw_nearest
+    from doap_tf.drawing.pictures import write_picture
+    from doap_tf.drawing.tables import score_table
+    from doap_tf.export.saved_model import export_saved_model, versions
+    from doap_tf.training.validation import Validation
+
+    record = json.loads((train_dir / "train.json").read_text())
+    saved_model = train_dir / "saved_model"
+    if not versions(saved_model):
+        export_saved_model(network, saved_model, training_record=record)
+    write_picture(train_dir / "matches.png", draw_nearest(Descriptor(network), validation_groups))
+    best = dict(record["best"])
+    step = best.pop("step")
+    rows = {"untrained": record["history"][0]["validation"]}
+    if FLAGS.compare:
+        originals = Validation(_dataset_source().load_validation(_BASELINE_SIZE), FLAGS.seed)
+        rows |= {name: originals.evaluate(load(name)).scores for name in FLAGS.compare}
+    rows[f"trained ({step} steps)"] = best
+    print(f"\nOn the {len(validation_groups)} validation patches:\n{score_table(rows)}")
+    if step == 0:
+        print(
+            "\nNo validation was better than the untrained network: train longer, or lower "
+            "--learning_rate."
+        )
+    print(f"\n{train_dir} holds model.keras, saved_model/, train.json, matches.png, tensorboard/")
+
+
+def _check_flags() -> None:
+    """Checks the flags before anything is loaded."""
+    from doap_tf.descriptors import HANDCRAFTED
+    from doap_tf.training.sampling import SAMPLERS
+
+    if bool(FLAGS.dataset) == bool(FLAGS.groups):
+        raise InputError("give either --dataset or --groups, such as --flagfile=flags/photos.cfg.")
+    if not FLAGS.train_dir:
+        raise InputError("give --train_dir, the folder to write the run to.")
+    if not FLAGS.steps and not FLAGS.epochs:
+        raise InputError("give --steps or --epochs above 0.")
+    for name in ("epochs", "decay_epochs"):
+        if not math.isfinite(FLAGS[name].value):
+            raise InputError(f"--{name} must be a finite number, not {FLAGS[name].value}.")
+    if FLAGS.sampler not in SAMPLERS:
+        raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
+    unknown = set(FLAGS.compare) - set(HANDCRAFTED)
+    if unknown:
+        raise InputError(f"--compare knows {', '.join(HANDCRAFTED)}, not {', '.join(unknown)}.")
+    if FLAGS.compare and not FLAGS.dataset:
+        raise InputError("--compare requires --dataset: baselines need the patches' own size.")
+    if FLAGS.dataset:
+        _dataset_source()
+    _training_config(steps_per_epoch=1, on_gpu=False)
+
+
+def _dataset_source():
+    from doap_tf.data.builders import builder_class
+    from doap_tf.data.preparation import DatasetSource
+
+    values = {name: FLAGS[name].value for name in ("source", "kind", "config", "split")}
+    options = {name: value for name, value in values.items() if value is not None}
+    if "magnification" in builder_class(FLAGS.dataset).OPTIONS:
+        options["magnification"] = FLAGS.magnification
+    return DatasetSource(
+        FLAGS.dataset, options, FLAGS.data_dir, FLAGS.validation_fraction, FLAGS.seed
+    )
+
+
+def _training_config(steps_per_epoch: int, on_gpu: bool):
+    from doap_tf.training.config import TrainingConfig
+
+    values = {
+        field.name: FLAGS[field.name].value
+        for field in dataclasses.fields(TrainingConfig)
+        if field.name in FLAGS
+    }
+    values["steps"] = FLAGS.steps or max(1, round(FLAGS.epochs * steps_per_epoch))
+    values["decay_steps"] = max(1, round(FLAGS.decay_epochs * steps_per_epoch))
+    values["same_sequence"] = FLAGS.same_sequence or ("mined" if FLAGS.label_mining else "ignored")
+    values["xla"] = on_gpu if FLAGS.xla is None else FLAGS.xla
+    values["precision"] = FLAGS.precision or ("mixed_bfloat16" if on_gpu else "float32")
+    return TrainingConfig(**values)
+
+
+def _load_groups(size: int):
+    """Returns the datasets to train on, their concatenation, and the groups to validate on."""
+    from doap_tf.data import PatchGroups, mine_labels
+
+    if FLAGS.dataset:
+        train, validation = _dataset_source().load(size, FLAGS.label_mining)
+        parts = [train]
+    else:
+        parts = [PatchGroups.load(folder) for folder in FLAGS.groups]
+        if FLAGS.label_mining:
+            parts = [mine_labels(part) for part in parts]
+        if FLAGS.validation_groups:
+            validation = PatchGroups.load(FLAGS.validation_groups)
+        else:
+            splits = [part.split(FLAGS.validation_fraction, FLAGS.seed) for part in parts]
+            parts = [train for train, _ in splits]
+            validation = PatchGroups.concatenate([held_out for _, held_out in splits])
+    groups = parts[0] if len(parts) == 1 else PatchGroups.concatenate(parts)
+    return parts, groups, validation
+
+
+def run() -> None:
+    command_line.run(main)
