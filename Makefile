@@ -18,8 +18,13 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 	@touch $@
 
 quickstart: .venv/ready
-	@echo "Training a small network on photographs of scikit-image (two to three minutes)"
+	@mkdir -p runs
+	@echo "1/3 Matching a sample pair with doap-128, a network that ships"
+	@$(BIN)/python match_main.py --output=runs/doap-128.png
+	@echo "2/3 Training a small network on photographs of scikit-image (two to three minutes)"
 	@$(BIN)/python train_main.py --flagfile=flags/quickstart.cfg
+	@echo "3/3 Matching the pair with the network just trained"
+	@$(BIN)/python match_main.py --model=runs/quickstart --output=runs/quickstart.png
 
 test: .venv/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal

@@ -2,7 +2,7 @@
 
 from setuptools import find_namespace_packages, setup
 
-_NOT = ["*__pycache__*"]
+_NOT = ["*__pycache__*", "*dummy_data*"]
 
 setup(
     packages=[

@@ -47,7 +47,7 @@ def peer(module: str) -> types.ModuleType | None:
     try:
         return importlib.import_module(module)
     except ImportError:
-        print(f"{module} is left out: install it with `pip install doap_tf[peers]`.\n", flush=True)
+        print(f"{module} is left out: install it with `pip install {module}`.\n", flush=True)
         return None
 
 

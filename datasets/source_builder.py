@@ -53,8 +53,9 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
-        # TFDS would look for README.md in doap_tf/datasets, which only a wheel has.
-        cls.pkg_dir_path = tfds.core.Path(sys.modules[cls.__module__].__file__).parent
+        # TFDS would look for README.md and dummy_data in doap_tf/datasets, which only a wheel has.
+        cls.code_path = tfds.core.Path(sys.modules[cls.__module__].__file__)
+        cls.pkg_dir_path = cls.code_path.parent
 
     def __init__(self, *, source: str | os.PathLike | None = None, **kwargs: Any):
         config = kwargs.get("config")
@@ -63,6 +64,8 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
             raise InputError(
                 f"unknown config {config!r} of {self.name}; known are {', '.join(names) or 'none'}"
             )
+        if source is not None and not os.fspath(source):
+            raise InputError(f"the source of {self.name} is empty; name a folder or leave it out")
         self._source = None if source is None else pathlib.Path(source).expanduser()
         self._downloads: pathlib.Path | None = None
         super().__init__(**kwargs)
@@ -208,21 +211,21 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
 
     def _fingerprint(self, source: pathlib.Path) -> str:
         if not source.exists():
-            raise InputError(f"source {source} of {self.name} does not exist")
+            raise InputError(f"source {source} of {self.name} does not exist; {self._remedy()}")
         return original_files.fingerprint(
             original_files.find_folder(self._original(), source) or source
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         original = self._original()
-        names = ", ".join(original.files)
         if self._source is not None:
             # Before reading, so that files changed meanwhile are noticed later.
             self.info.metadata["fingerprint"] = self._fingerprint(self._source)
             folder = original_files.open_source(original, self._source, self._scratch)
             if folder is None:
                 raise InputError(
-                    f"source {self._source} holds neither {names} nor their unpacked folder"
+                    f"source {self._source} does not hold {original.folder}, packed or unpacked; "
+                    f"{self._remedy()}"
                 )
             return self._with_bars(self._splits(folder))
         try:
@@ -235,6 +238,7 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
             try:
                 original_files.download(original, downloads)
             except InputError as error:
+                names = ", ".join(original.files)
                 raise InputError(
                     f"the files of {self.name} are missing and {error}. Put {names}, or the "
                     f"unpacked folder {original.folder}, into {manual}, or give their place as "
@@ -246,6 +250,10 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
                 raise InputError(f"the files downloaded to {downloads} are not {self.name}")
         self.info.metadata["fingerprint"] = self._fingerprint(folder)
         return self._with_bars(self._splits(folder))
+
+    def _remedy(self) -> str:
+        place = original_files.where_to_get(self._original())
+        return f"download {place}, and give the file or its folder as source"
 
     def _with_bars(self, splits: dict[str, Iterator]) -> dict[str, Any]:
         return {

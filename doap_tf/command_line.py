@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
@@ -88,6 +88,14 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
         )
     except Interrupted as interruption:
         _fail(str(interruption), EXIT_INTERRUPTED)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        _fail(
+            f"out of memory ({reason}): use smaller images, fewer keypoints or smaller batches.",
+            EXIT_BAD_INPUT,
+        )
 
 
 def _silence_libraries() -> None:

@@ -23,7 +23,7 @@ for size in 32 42; do
 done
 # The same frames at the size and magnification of handcrafted descriptors.
 for name in hpatches_images:hseq oxford:oxford; do
-  prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --max_groups=1000 --output="$groups/${name##*:}65"
+  prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --magnification=5 --max_groups=1000 --output="$groups/${name##*:}65"
 done
 # Photographs of repeated structure, for label mining.
 prepare --source="$data/photos/urban100" --magnification="$magnification" --max_groups=400 --max_overlap=0.7 --label_mining --output="$groups/urban32"

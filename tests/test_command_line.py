@@ -45,6 +45,14 @@ def test_a_full_disk_is_not_a_bug(number, capsys):
     assert line.startswith("error: some/file cannot be written (")
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError("Unable to allocate 9 GiB\nfor an array"), RuntimeError("std::bad_alloc")]
+)
+def test_too_little_memory_is_not_a_bug(error, capsys):
+    line = said_by(raising(error), capsys)
+    assert line.startswith(f"error: out of memory ({str(error).splitlines()[0]}): ")
+
+
 def test_other_errors_of_the_system_are_bugs():
     with pytest.raises(FileNotFoundError):
         raising(FileNotFoundError(errno.ENOENT, "none"))()

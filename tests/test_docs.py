@@ -219,6 +219,8 @@ def flags_of(command):
     text = COMMANDS[command].read_text()
     for name in re.findall(r"^from doap_tf\.commands\.(\w+) import run$", text, re.M):
         text = (ROOT / f"doap_tf/commands/{name}.py").read_text()
+    if "dataset_flags" in text:
+        text += (ROOT / "doap_tf/commands/dataset_flags.py").read_text()
     if "measuring" in text:
         text += COMMANDS["benchmarks/measuring.py"].read_text()
     return set(re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)) | {"flagfile", "helpfull"}
@@ -239,7 +241,9 @@ def test_commands_take_their_flags():
 
 
 def test_flags_that_pages_name_exist():
-    known = set().union(*map(flags_of, COMMANDS), {"ssl_config_file"})  # TensorFlow Serving's
+    # Of tfds, TensorFlow Serving and COLMAP.
+    others = {"manual_dir", "ssl_config_file", "database_path", "image_path", "output_path"}
+    known = others.union(*map(flags_of, COMMANDS))
     for flag in set(re.findall(r"(?<![\w-])--([a-z]\w+)", EVERYTHING)):
         assert flag in known or flag.removeprefix("no") in known, f"--{flag}"
 

@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
-from doap_tf.datasets.hpatches.splits import read_instruction
+from doap_tf.datasets.hpatches.splits import ARCHIVE, read_instruction
 from doap_tf.datasets.source_builder import SourceBuilder
 from doap_tf.errors import InputError
 from doap_tf.readers import original_files, strips
-
-_MIRROR = "https://huggingface.co/datasets/vbalnt/hpatches/resolve/main/"
 
 
 class Builder(SourceBuilder):
@@ -26,6 +24,7 @@ class Builder(SourceBuilder):
     """
 
     OPTIONS = ("source", "split")
+    magnification = 5.0
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
 
@@ -59,7 +58,7 @@ class Builder(SourceBuilder):
 
     def _original(self) -> original_files.Original:
         return original_files.Original(
-            files={"hpatches-release.zip": [_MIRROR + "hpatches-release.zip"]},
+            files={"hpatches-release.zip": [ARCHIVE]},
             folder="hpatches-release",
             holds=lambda folder: any(folder.glob("*/ref.png")),
         )

@@ -17,6 +17,12 @@ from doap_tf.patch_generation.groups import GroupSettings, generate_groups
 from doap_tf.patch_generation.scenes import Scene, default_scenes, find_scenes, split_scenes
 from doap_tf.readers.strips import STRIPS
 
+_REMEDIES = {
+    "photos": "Give a folder or a glob of photographs, or no source for those of scikit-image",
+    "aligned": "Give a folder of folders, each with the images of one camera that does not move",
+    "sequences": "Get Oxford's from https://www.robots.ox.ac.uk/~vgg/research/affine/",
+}
+
 
 class Builder(PreparedOnceBuilder):
     """Photo patches; the config is named after a hash of images and settings.
@@ -63,7 +69,7 @@ class Builder(PreparedOnceBuilder):
         scenes = (
             default_scenes()
             if source is None
-            else split_scenes(find_scenes(source, kind), validation_fraction)
+            else split_scenes(_find_scenes(source, kind), validation_fraction)
         )
         split = dict(zip(("train", "validation"), scenes, strict=True))
         self._scenes = {part: split[part] for part in parts if split[part]}
@@ -73,11 +79,12 @@ class Builder(PreparedOnceBuilder):
             )
         self._hash = _hash_contents(self._scenes, self._settings)
         count = sum(map(len, self._scenes.values()))
+        what = f"scenes of kind {kind}" if source is not None else "photographs of scikit-image"
         super().__init__(
             source=source,
             config=tfds.core.BuilderConfig(
                 name=f"{kind}_{self._hash[:16]}",
-                description=f"{count} scenes of kind {kind}, {self._settings.patch_size} pixels",
+                description=f"{count} {what}, {self._settings.patch_size} pixels",
             ),
             **kwargs,
         )
@@ -153,6 +160,15 @@ class Builder(PreparedOnceBuilder):
                     {"patches": patches[..., np.newaxis], "sequence": scene.name, "index": index},
                 )
                 key += 1
+
+
+def _find_scenes(source: str | os.PathLike, kind: str) -> list[Scene]:
+    try:
+        return find_scenes(source, kind)
+    except InputError as error:
+        if kind not in _REMEDIES:
+            raise
+        raise InputError(f"{str(error).rstrip('.')}. {_REMEDIES[kind]}") from error
 
 
 def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:

@@ -9,11 +9,16 @@ import tensorflow_datasets.public_api as tfds
 from absl import logging
 
 from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.errors import InputError
 from doap_tf.readers import original_files, rome_patches
 
 _MIRROR = "http://pascal.inrialpes.fr/data2/paulin/RomePatches/"
 _GROUPS = 1_000
 _FILES = tuple(name for half in rome_patches.HALVES for name in rome_patches.file_names(half))
+
+
+def _missing(folder: pathlib.Path) -> list[str]:
+    return [name for name in _FILES if not (folder / name).is_file()]
 
 
 class Builder(SourceBuilder):
@@ -43,10 +48,15 @@ class Builder(SourceBuilder):
         return original_files.Original(
             files={name: [_MIRROR + name] for name in _FILES},
             folder="RomePatches",
-            holds=lambda folder: all((folder / name).is_file() for name in _FILES),
+            holds=lambda folder: len(_missing(folder)) < len(_FILES),
         )
 
     def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
+        if missing := _missing(folder):
+            raise InputError(
+                f"{folder} lacks {', '.join(missing)}; download {_MIRROR}{missing[0]}"
+                f"{' and the others' if missing[1:] else ''} into it"
+            )
         return {half: self._generate_examples(folder, half) for half in rome_patches.HALVES}
 
     def _generate_examples(

@@ -9,6 +9,7 @@ import tensorflow_datasets.public_api as tfds
 from absl import logging
 
 from doap_tf.datasets.source_builder import SourceBuilder
+from doap_tf.errors import InputError
 from doap_tf.readers import mosaics, original_files
 
 _PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}
@@ -29,6 +30,7 @@ class Builder(SourceBuilder):
     """UBC PhotoTour, one config per scene and one per scene's pairs."""
 
     OPTIONS = ("source", "config")
+    magnification = 6.0
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {
         "1.1.0": "Points and pairs in the order of the files.",
@@ -76,10 +78,11 @@ class Builder(SourceBuilder):
 
     def _original(self) -> original_files.Original:
         name = f"{self._scene}.zip"
+        others = _PATCHES.keys() - {self._scene}
         return original_files.Original(
             files={name: [mirror + name for mirror in _MIRRORS]},
             folder=self._scene,
-            holds=lambda folder: any(folder.glob("patches[0-9]*.*")),
+            holds=lambda folder: folder.name not in others and any(folder.glob("patches[0-9]*.*")),
         )
 
     def _splits(self, folder: pathlib.Path) -> dict[str, Iterator]:
@@ -87,6 +90,12 @@ class Builder(SourceBuilder):
 
     def _generate_examples(self, folder: pathlib.Path) -> Iterator[tuple[int, dict[str, Any]]]:
         patches = len(mosaics.read_point_ids(folder))
+        for scene, official in _PATCHES.items():
+            if patches == official and scene != self._scene:
+                raise InputError(
+                    f"{folder} has {patches:,} patches, as {scene} has; give the config {scene!r} "
+                    f"or the folder of {self._scene}"
+                )
         _log_unless_official(f"patches of {self._scene}", patches, _PATCHES[self._scene])
         return self._generate_pairs(folder) if self._of_pairs else self._generate_groups(folder)
 

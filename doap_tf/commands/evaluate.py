@@ -10,7 +10,7 @@ import signal
 from collections.abc import Sequence
 from typing import Any
 
-from absl import flags
+from absl import flags, logging
 
 from doap_tf import command_line
 from doap_tf.errors import InputError
@@ -23,7 +23,8 @@ flags.DEFINE_list(
     "model",
     [],
     "Models to evaluate: names of pretrained networks, training directories, .keras files, "
-    "SavedModels, .tflite files, or sift, rootsift, orb, vgg, beblid, teblid, pixels.",
+    "SavedModels, .tflite files, or sift, rootsift, orb, vgg, beblid, teblid, pixels; networks of "
+    "others as .onnx or TorchScript (.pt) files, or as Python functions, module:function.",
 )
 flags.DEFINE_enum("benchmark", None, BENCHMARKS, "The benchmark.")
 flags.DEFINE_string(
@@ -68,10 +69,21 @@ flags.DEFINE_integer(
 flags.DEFINE_enum(
     "kind", "photos", ["photos", "aligned", "sequences"], "Photos: how the images belong together."
 )
+# Rome
+flags.DEFINE_enum(
+    "queries",
+    "first",
+    ["first", "all"],
+    "Rome: the first patch of each group queries the other 9,000 of its half, as the dataset's own "
+    "script does it; or every patch queries all others.",
+)
 # Oxford
 flags.DEFINE_list("detectors", ["harris_affine", "dog"], "Oxford: detectors of frames.")
-flags.DEFINE_float(
-    "magnification", 3.0, "Oxford: half the side of a patch over its frame's radius.", lower_bound=0
+flags.DEFINE_string(
+    "magnification",
+    "paper",
+    "Oxford: half the side of a patch over its frame's radius: a number, paper for the paper's 3, "
+    "or own for what each descriptor was made for.",
 )
 
 
@@ -89,13 +101,15 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _evaluate() -> None:
-    from doap_tf.evaluation import comparison_tables, load_models, write_report
+    from doap_tf.evaluation import comparison_tables, load_models, protocols, write_report
 
     models = load_models(FLAGS.model)
     benchmark = _benchmark(FLAGS.cache_dir or os.path.join(FLAGS.report_dir, "cache"))
+    if FLAGS.benchmark == "oxford":
+        _warn_of_magnification(models)
     results = [benchmark.evaluate(model) for model in models]
     folder = write_report(results, FLAGS.report_dir)
-    print(f"{results[0].protocol}. Scores in percent:\n")
+    print("\n".join([*protocols(results), "Scores in percent:\n"]))
     print(comparison_tables(results)[0].markdown())
     print(f"\n{folder / 'index.html'} shows them with plots.")
 
@@ -114,19 +128,47 @@ def _benchmark(cache_dir: str) -> Any:
         "pairs": FLAGS.verification_pairs,
         **precision,
     }
-    frames = {"detectors": FLAGS.detectors, "magnification": FLAGS.magnification, **precision}
+    frames = {"detectors": FLAGS.detectors, "magnification": _magnification(), **precision}
     makers = {
         "ubc": lambda: evaluation.UBC(data_dir, cache_dir, **memory),
         "hpatches": lambda: evaluation.HPatches(
             evaluation.PatchSequences(data_dir, FLAGS.split), cache_dir, **tasks
         ),
-        "rome": lambda: evaluation.Rome(data_dir, cache_dir, **precision),
+        "rome": lambda: evaluation.Rome(data_dir, cache_dir, queries=FLAGS.queries, **precision),
         "oxford": lambda: evaluation.Oxford(data_dir, cache_dir, **frames),
         "photos": lambda: evaluation.HPatches(
             evaluation.photo_sequences(data_dir, cache_dir, FLAGS.kind), cache_dir, **tasks
         ),
     }
     return makers[FLAGS.benchmark]()
+
+
+def _magnification() -> float | None:
+    """Returns --magnification as a number, None for each descriptor's own."""
+    from doap_tf.evaluation.oxford import PAPER_MAGNIFICATION
+
+    named = {"paper": PAPER_MAGNIFICATION, "own": None}
+    if FLAGS.magnification in named:
+        return named[FLAGS.magnification]
+    try:
+        return float(FLAGS.magnification)
+    except ValueError:
+        raise InputError(
+            f"--magnification={FLAGS.magnification} must be a number above 0, paper or own."
+        ) from None
+
+
+def _warn_of_magnification(models: Sequence[Any]) -> None:
+    used = _magnification()
+    for model in models:
+        if used is not None and model.magnification not in (None, used):
+            logging.warning(
+                "%s was made for patches at %g×, but is evaluated at %g×; --magnification=own "
+                "evaluates it at its own.",
+                model.name,
+                model.magnification,
+                used,
+            )
 
 
 def _check_flags() -> None:

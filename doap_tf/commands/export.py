@@ -3,6 +3,7 @@
 python export_main.py --model=doap-128 --export_dir=exports --formats=saved_model,tflite
 """
 
+import importlib.resources
 import json
 import pathlib
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> None:
         exported = _export(network, name, directory, calibration)
     except (OSError, tf.errors.OpError) as error:
         raise InputError(f"the export to {directory} failed: {error}.") from error
-    if FLAGS.benchmark:
+    if FLAGS.benchmark and held_out is not None:
         record = comparison.compare(name, network, exported, held_out)
         path = directory / f"{name}-benchmark.json"
         with files.write_atomically(path) as temporary:
@@ -127,7 +128,7 @@ def _check_flags() -> None:
 
 
 def _check_list(flag: str, known: Sequence[str]) -> None:
-    values = FLAGS[flag].value
+    values = FLAGS[flag].value or []
     unknown = [value for value in values if value not in known]
     if unknown or not values:
         raise InputError(
@@ -141,8 +142,13 @@ def _name_of(model: str) -> str:
     return path.parent.name if path.name == "model.keras" else path.name.removesuffix(".keras")
 
 
-def _training_record(model: str) -> dict[str, Any] | None:
-    """The `train.json` in the training folder of the model."""
+def _training_record(model: str) -> dict[str, Any] | str | None:
+    """The card of a network that ships, or the `train.json` in the model's training folder."""
+    from doap_tf.descriptors.registry import list_pretrained
+
+    if model in list_pretrained():
+        card = importlib.resources.files("doap_tf.descriptors") / "weights" / f"{model}.md"
+        return card.read_text("utf-8").partition("\n")[2].strip()
     path = pathlib.Path(model)
     folder = path if path.is_dir() else path.parent
     try:

@@ -1,9 +1,11 @@
 """Matches two images and draws them, or many images for COLMAP or hloc.
 
+python match_main.py
 python match_main.py --image1=a.jpg --image2=b.jpg --output=matches.png
 python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap --output=matched
 """
 
+import importlib.resources
 import json
 import os
 import pathlib
@@ -22,7 +24,7 @@ FLAGS = flags.FLAGS
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 
 # A pair
-flags.DEFINE_string("image1", None, "First image of a pair.")
+flags.DEFINE_string("image1", None, "First image of a pair; without any, a sample is matched.")
 flags.DEFINE_string("image2", None, "Second image of a pair.")
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
@@ -47,7 +49,8 @@ flags.DEFINE_string(
     "output",
     None,
     "For a pair, files to write, separated by commas: pictures (.png, .jpg), matches as data "
-    "(.json, .npz, .csv); for many images the folder to write.",
+    "(.json, .npz, .csv), for the sample matches.png by default; for many images the folder to "
+    "write.",
 )
 
 # Features
@@ -80,7 +83,12 @@ flags.DEFINE_string(
     "geometry",
     None,
     "homography, fundamental, essential or none; by default homography for a pair and fundamental "
-    "for many images.",
+    "for the sample and many images.",
+)
+flags.DEFINE_string(
+    "estimator",
+    "magsac",
+    "What estimates the geometry: magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac.",
 )
 flags.DEFINE_float("threshold", 3.0, "Distance in pixels within which a match is an inlier.")
 flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
@@ -88,29 +96,45 @@ flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    if bool(FLAGS.images) == bool(FLAGS.image1 or FLAGS.image2):
-        raise InputError("give either --image1 and --image2, or --images.")
+    path1, path2, images = FLAGS.image1, FLAGS.image2, FLAGS.images
     try:
-        _match_many() if FLAGS.images else _match_pair()
+        if path1 is path2 is images is None:
+            _match_sample()
+        elif images and not path1 and not path2:
+            _match_many()
+        elif path1 and path2 and not images:
+            _match_pair(path1, path2, "homography", FLAGS.output or "")
+        else:
+            raise InputError("give either --image1 and --image2, or --images.")
     except OSError as error:
         where = error.filename or FLAGS.output
         raise InputError(f"cannot read or write {where}: {error.strerror or error}.") from error
 
 
-def _match_pair() -> None:
+def _match_sample() -> None:
+    print(
+        "no images given: matching scikit-image's motorcycle, a stereo pair, with "
+        f"--geometry={FLAGS.geometry or 'fundamental'}",
+        flush=True,
+    )
+    folder = importlib.resources.files("skimage") / "data"
+    left, right = (str(folder / f"motorcycle_{side}.png") for side in ("left", "right"))
+    _match_pair(left, right, "fundamental", FLAGS.output or "matches.png")
+
+
+def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> None:
     from doap_tf import matching
 
-    if not (FLAGS.image1 and FLAGS.image2):
-        raise InputError("give both --image1 and --image2.")
-    outputs = [os.path.expanduser(path) for path in (FLAGS.output or "").split(",") if path]
+    outputs = [os.path.expanduser(path) for path in output.split(",") if path]
     pictures = [path for path in outputs if not path.endswith(matching.MATCH_FILE_SUFFIXES)]
     for path in pictures:
         _check_picture("output", path)
     _check_picture("draw_frames", FLAGS.draw_frames)
-    image1, image2 = matching.read_image(FLAGS.image1), matching.read_image(FLAGS.image2)
-    matcher, extractor = _matcher("homography"), _extractor()
-    pair = matcher.match(extractor.extract(image1), extractor.extract(image2))
-    for path, features in ((FLAGS.image1, pair.features1), (FLAGS.image2, pair.features2)):
+    image1, image2 = matching.read_image(path1), matching.read_image(path2)
+    matcher, extractor = _matcher(default_geometry), _extractor()
+    features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
+    pair = matcher.match(features1, features2)
+    for path, features in ((path1, features1), (path2, features2)):
         print(f"{path}: {len(features.frames)} keypoints")
     print(f"{len(pair.indices)} matches ({FLAGS.method})")
     if pair.model is not None:
@@ -123,16 +147,15 @@ def _match_pair() -> None:
         print(f"no {pair.geometry} found")
     for path in outputs:
         if path in pictures:
-            title = f"{_short(FLAGS.image1)} – {_short(FLAGS.image2)} · {extractor.name}"
+            title = f"{_short(path1)} – {_short(path2)} · {extractor.name}"
             _write_picture(path, matching.draw_matches(image1, image2, pair, title))
         else:
-            images = {"image1": FLAGS.image1, "image2": FLAGS.image2}
+            images = {"image1": path1, "image2": path2}
             matching.write_matches(path, pair, images | extractor.settings() | matcher.settings())
             print(path)
     if FLAGS.draw_frames:
-        title = f"{_short(FLAGS.image1)} · {FLAGS.detector}"
-        picture = matching.draw_frames(image1, pair.features1.frames, title)
-        _write_picture(FLAGS.draw_frames, picture)
+        title = f"{_short(path1)} · {FLAGS.detector}"
+        _write_picture(FLAGS.draw_frames, matching.draw_frames(image1, features1.frames, title))
 
 
 def _match_many() -> None:
@@ -149,6 +172,8 @@ def _match_many() -> None:
         pairs = matching.sequential_pairs(names, FLAGS.overlap)
     else:
         pairs = matching.read_pairs(FLAGS.pairs, names)
+    if FLAGS.format == "h5":
+        matching.check_pair_names(pairs)
     matcher, extractor = _matcher("fundamental"), _extractor()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -168,7 +193,7 @@ def _match_many() -> None:
             raise InputError(f"none of {len(pairs)} pairs could be matched.")
         if FLAGS.format == "h5":
             matching.write_hloc(store, outcome.names, outcome.pairs, folder)
-            written = "features.h5, matches.h5, pairs.txt"
+            written = ["features.h5", "matches.h5", "pairs.txt", "report.json"]
         else:
             matching.write_colmap(
                 store,
@@ -178,16 +203,17 @@ def _match_many() -> None:
                 matcher.geometry,
                 matcher.intrinsics1,
             )
-            written = "database.db"
+            written = ["database.db", "report.json"]
         report = matching.collection_report(store, outcome)
         report["settings"] = settings[0] | settings[1]
-    with files.write_atomically(folder / "report.json") as temporary:
-        temporary.write_text(json.dumps(report, indent=1) + "\n")
+        with files.write_atomically(folder / "report.json") as temporary:
+            temporary.write_text(json.dumps(report, indent=1) + "\n")
+        matching.write_collection_page(folder / "index.html", store, images, report, written)
     if report["pairs"]:
         print(_pair_table(report["pairs"]))
     print(
         f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {len(pairs)} pairs "
-        f"matched; {folder} holds {written}, report.json"
+        f"matched; {folder} holds {', '.join(written)}; see {folder / 'index.html'}"
     )
 
 
@@ -221,6 +247,13 @@ def _extractor():
     )
 
 
+def _extract(extractor, path: str, image: np.ndarray):
+    try:
+        return extractor.extract(image)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
 def _matcher(default_geometry: str):
     from doap_tf.matching import Matcher
 
@@ -231,6 +264,7 @@ def _matcher(default_geometry: str):
         None if geometry == "none" else geometry,
         FLAGS.threshold,
         _intrinsics(),
+        estimator=FLAGS.estimator,
     )
 
 
@@ -246,8 +280,10 @@ def _intrinsics() -> np.ndarray | None:
 
 def _numbers(flag: str, example: str) -> list[float] | None:
     values = FLAGS[flag].value
+    if values is None:
+        return None
     try:
-        return None if values is None else [float(value) for value in values]
+        return [float(value) for value in values]
     except ValueError as error:
         raise InputError(f"--{flag} must be like {example}, not {','.join(values)}.") from error
 

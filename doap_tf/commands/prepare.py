@@ -1,6 +1,6 @@
 """Cuts or resizes training patches: writes the folders that train_main.py takes as --groups.
 
-python prepare_main.py --source='photos/**/*.jpg' --magnification=14 --output=groups/photos
+python prepare_main.py --source='photos/**/*.jpg' --output=groups/photos
 python prepare_main.py --dataset=ubc_phototour --config=liberty --source=ZIP --output=groups/liberty
 python prepare_main.py --groups=groups/photos --preview=sheet.png
 """
@@ -11,6 +11,11 @@ from collections.abc import Sequence
 from absl import flags
 
 from doap_tf import command_line
+from doap_tf.commands.dataset_flags import (
+    dataset_source,
+    define_dataset_flags,
+    tell_default_photographs,
+)
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -22,35 +27,17 @@ flags.DEFINE_integer(
 flags.DEFINE_boolean("label_mining", False, "Mine labels and keep them with the groups.")
 flags.DEFINE_string("preview", None, "PNG file to write, a sheet of some groups.")
 flags.DEFINE_string("groups", None, "With --preview alone: an existing folder to look at.")
-flags.DEFINE_string("data_dir", None, "Where prepared datasets are kept; TFDS's folder by default.")
 
 # What to prepare
-flags.DEFINE_string("dataset", "photo_patches", "A name of datasets/.")
-flags.DEFINE_string(
-    "source", None, "Folder or glob of photographs; folder or archive of published files."
-)
-flags.DEFINE_string("config", None, "Scene of UBC PhotoTour: liberty, notredame or yosemite.")
-flags.DEFINE_string("split", None, "Split of HPatches whose training part is prepared; or all.")
+define_dataset_flags("photo_patches")
 
 # How photographs are cut
-flags.DEFINE_string(
-    "kind", None, "photos (default), aligned (webcams) or sequences (with homographies)."
-)
-flags.DEFINE_float("magnification", None, "Half a patch's side over its frame's radius; 5.")
+flags.DEFINE_float("magnification", None, "Half a patch's side over its frame's radius; 14.")
 flags.DEFINE_integer("max_groups", None, "Maximum number of groups per scene; 500.")
 flags.DEFINE_float("max_overlap", None, "Maximum overlap of the patches of two groups; 0.5.")
 flags.DEFINE_integer("seed", None, "Of viewpoints, jitter and photometric augmentation; 0.")
 
-_OPTIONS = (
-    "source",
-    "config",
-    "split",
-    "kind",
-    "magnification",
-    "max_groups",
-    "max_overlap",
-    "seed",
-)
+_CUTTING = ("magnification", "max_groups", "max_overlap", "seed")
 _SHOWN = 16  # groups on a sheet, and patches per group
 
 
@@ -67,22 +54,16 @@ def main(argv: Sequence[str]) -> None:
     if FLAGS.groups:
         groups = PatchGroups.load(FLAGS.groups)
     else:
-        groups = _prepare()
+        source = dataset_source(*_CUTTING)
+        tell_default_photographs()
+        groups = source.write(FLAGS.output, FLAGS.size, FLAGS.label_mining)
+        cut_at = f", magnification {groups.magnification:g}" if groups.magnification else ""
         print(
             f"{FLAGS.output}: {len(groups)} patches of {groups.size}×{groups.size} pixels, "
-            f"{groups.group_count} groups, {len(groups.sequence_names)} sequences"
+            f"{groups.group_count} groups, {len(groups.sequence_names)} sequences{cut_at}"
         )
     if FLAGS.preview:
         _draw(groups)
-
-
-def _prepare():
-    from doap_tf.data.preparation import DatasetSource
-
-    values = {name: FLAGS[name].value for name in _OPTIONS}
-    options = {name: value for name, value in values.items() if value is not None}
-    source = DatasetSource(FLAGS.dataset, options, FLAGS.data_dir)
-    return source.write(FLAGS.output, FLAGS.size, FLAGS.label_mining)
 
 
 def _draw(groups) -> None:

@@ -8,28 +8,33 @@ import json
 import math
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags, logging
 
 from doap_tf import command_line
+from doap_tf.commands.dataset_flags import (
+    dataset_source,
+    define_dataset_flags,
+    tell_default_photographs,
+)
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 
 # Data
-flags.DEFINE_string("dataset", None, "A name of datasets/, such as photo_patches.")
-flags.DEFINE_string(
-    "source", None, "Folder or glob of photographs; folder or archive of published files."
-)
-flags.DEFINE_string("kind", None, "Of photographs: photos (default), aligned or sequences.")
-flags.DEFINE_string("config", None, "Scene of UBC PhotoTour: liberty, notredame or yosemite.")
-flags.DEFINE_string("split", None, "Split of HPatches to train on: a (default), b, c or all.")
-flags.DEFINE_string("data_dir", None, "Where prepared datasets are kept; TFDS's folder by default.")
+define_dataset_flags(None)
 flags.DEFINE_list("groups", [], "Folders of patch groups (prepare_main.py), instead of --dataset.")
 flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
-flags.DEFINE_string("validation_groups", None, "Folder of patch groups to choose the model by.")
+flags.DEFINE_string(
+    "validation_groups",
+    None,
+    "Folder of patch groups to choose the model by; then all other data are trained on.",
+)
 flags.DEFINE_float(
-    "validation_fraction", 0.05, "Share to hold out of data without a validation part."
+    "validation_fraction",
+    0.05,
+    "Share of the data to choose the model by; 0 to train on all and keep the last model.",
 )
 flags.DEFINE_boolean("label_mining", False, "Mine distractors in the same sequence by clustering.")
 flags.DEFINE_string(
@@ -62,7 +67,10 @@ flags.DEFINE_string(
     "What the transformer sees outside a patch: replicate, symmetric or zeros.",
 )
 flags.DEFINE_float(
-    "magnification", 5.0, "What patches were cut at, or photographs are; kept with the model."
+    "magnification",
+    None,
+    "What patches were cut at, kept with the model: that of the groups by default. Photographs are "
+    "cut at it, 14 by default.",
 )
 
 # Loss
@@ -129,9 +137,14 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         raise InputError(str(error)) from error
     parts, groups, validation_groups = _load_groups(size)
+    magnification = _magnification(parts)
     print(
-        f"training on {len(groups):,} patches in {groups.group_count:,} groups, validating on "
-        f"{len(validation_groups):,} patches in {validation_groups.group_count:,} groups",
+        f"training on {_counts(groups)} at magnification {magnification:g}, "
+        + (
+            f"validating on {_counts(validation_groups)}"
+            if validation_groups
+            else "without validation: the last network is kept"
+        ),
         flush=True,
     )
     sampler = make_sampler(
@@ -144,27 +157,47 @@ def main(argv: Sequence[str]) -> None:
         FLAGS.sequence_share,
     )
     config = _training_config(sampler.steps_per_epoch, on_gpu)
-    validation = Validation(validation_groups, FLAGS.seed)
+    config = dataclasses.replace(config, magnification=magnification)
+    validation = Validation(validation_groups, FLAGS.seed) if validation_groups else None
     train_dir = pathlib.Path(FLAGS.train_dir)
     network = Trainer(config, groups, sampler, validation, train_dir, strategy).run()
     if is_chief(strategy):
-        _finish(network, validation_groups, train_dir)
+        _export(network, validation_groups or groups, train_dir)
+        if validation_groups:
+            _print_scores(validation_groups, train_dir)
+        pictured = "validation" if validation_groups else "training"
+        print(
+            f"\n{train_dir} holds model.keras, saved_model/, train.json, tensorboard/ and "
+            f"matches.png, which shows {pictured} groups"
+        )
 
 
-def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
-    """Exports the network and prints its scores."""
-    from doap_tf.descriptors import Descriptor, load
+def _counts(groups) -> str:
+    return f"{len(groups):,} patches in {groups.group_count:,} groups"
+
+
+def _export(network, groups, train_dir: pathlib.Path) -> None:
+    from doap_tf.descriptors import Descriptor
     from doap_tf.drawing.patches import draw_nearest
     from doap_tf.drawing.pictures import write_picture
-    from doap_tf.drawing.tables import score_table
     from doap_tf.export.saved_model import export_saved_model, versions
-    from doap_tf.training.validation import Validation
 
-    record = json.loads((train_dir / "train.json").read_text())
     saved_model = train_dir / "saved_model"
     if not versions(saved_model):
-        export_saved_model(network, saved_model, training_record=record)
-    write_picture(train_dir / "matches.png", draw_nearest(Descriptor(network), validation_groups))
+        export_saved_model(network, saved_model, training_record=_record(train_dir))
+    write_picture(train_dir / "matches.png", draw_nearest(Descriptor(network), groups))
+
+
+def _record(train_dir: pathlib.Path) -> dict:
+    return json.loads((train_dir / "train.json").read_text())
+
+
+def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
+    from doap_tf.descriptors import load
+    from doap_tf.drawing.tables import score_table
+    from doap_tf.training.validation import Validation
+
+    record = _record(train_dir)
     best = dict(record["best"])
     step = best.pop("step")
     rows = {"untrained": record["history"][0]["validation"]}
@@ -178,7 +211,6 @@ def _finish(network, validation_groups, train_dir: pathlib.Path) -> None:
             "\nNo validation was better than the untrained network: train longer, or lower "
             "--learning_rate."
         )
-    print(f"\n{train_dir} holds model.keras, saved_model/, train.json, matches.png, tensorboard/")
 
 
 def _check_flags() -> None:
@@ -193,15 +225,21 @@ def _check_flags() -> None:
     if not FLAGS.steps and not FLAGS.epochs:
         raise InputError("give --steps or --epochs above 0.")
     for name in ("epochs", "decay_epochs"):
-        if not math.isfinite(FLAGS[name].value):
-            raise InputError(f"--{name} must be a finite number, not {FLAGS[name].value}.")
+        value: Any = FLAGS[name].value
+        if not math.isfinite(value):
+            raise InputError(f"--{name} must be a finite number, not {value}.")
     if FLAGS.sampler not in SAMPLERS:
         raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
     unknown = set(FLAGS.compare) - set(HANDCRAFTED)
     if unknown:
         raise InputError(f"--compare knows {', '.join(HANDCRAFTED)}, not {', '.join(unknown)}.")
-    if FLAGS.compare and not FLAGS.dataset:
-        raise InputError("--compare requires --dataset: baselines need the patches' own size.")
+    if FLAGS.compare and (
+        not FLAGS.dataset or FLAGS.validation_groups or not FLAGS.validation_fraction
+    ):
+        raise InputError(
+            "--compare requires --dataset and a --validation_fraction above 0: baselines need "
+            "validation patches of their own size."
+        )
     if FLAGS.dataset:
         _dataset_source()
     _training_config(steps_per_epoch=1, on_gpu=False)
@@ -209,21 +247,16 @@ def _check_flags() -> None:
 
 def _dataset_source():
     from doap_tf.data.builders import builder_class
-    from doap_tf.data.preparation import DatasetSource
 
-    values = {name: FLAGS[name].value for name in ("source", "kind", "config", "split")}
-    options = {name: value for name, value in values.items() if value is not None}
-    if "magnification" in builder_class(FLAGS.dataset).OPTIONS:
-        options["magnification"] = FLAGS.magnification
-    return DatasetSource(
-        FLAGS.dataset, options, FLAGS.data_dir, FLAGS.validation_fraction, FLAGS.seed
-    )
+    more = {"magnification"} & set(builder_class(FLAGS.dataset).OPTIONS)
+    fraction = 0.0 if FLAGS.validation_groups else FLAGS.validation_fraction
+    return dataset_source(*more, validation_fraction=fraction, seed=FLAGS.seed)
 
 
 def _training_config(steps_per_epoch: int, on_gpu: bool):
     from doap_tf.training.config import TrainingConfig
 
-    values = {
+    values: dict[str, Any] = {
         field.name: FLAGS[field.name].value
         for field in dataclasses.fields(TrainingConfig)
         if field.name in FLAGS
@@ -233,26 +266,57 @@ def _training_config(steps_per_epoch: int, on_gpu: bool):
     values["same_sequence"] = FLAGS.same_sequence or ("mined" if FLAGS.label_mining else "ignored")
     values["xla"] = on_gpu if FLAGS.xla is None else FLAGS.xla
     values["precision"] = FLAGS.precision or ("mixed_bfloat16" if on_gpu else "float32")
+    if FLAGS.magnification is None:
+        del values["magnification"]
     return TrainingConfig(**values)
 
 
+def _magnification(parts) -> float:
+    """Returns the magnification of the network: the flag's, or else that of the groups."""
+    from doap_tf.training.config import TrainingConfig
+
+    cut_at = sorted({part.magnification for part in parts} - {None})
+    shown = " and ".join(f"{magnification:g}" for magnification in cut_at)
+    if FLAGS.magnification is not None:
+        if cut_at and FLAGS.magnification not in cut_at:
+            raise InputError(
+                f"--magnification is {FLAGS.magnification:g}, but the patches were cut at {shown}."
+            )
+        return FLAGS.magnification
+    if len(cut_at) > 1:
+        raise InputError(
+            f"the patches of --groups were cut at {shown}: give --magnification, the one of them "
+            "that the network will be used at."
+        )
+    if not cut_at:
+        logging.warning(
+            "the patches do not say what they were cut at: magnification %g is assumed; if that is "
+            "wrong, give --magnification.",
+            TrainingConfig.magnification,
+        )
+        return TrainingConfig.magnification
+    return cut_at[0]
+
+
 def _load_groups(size: int):
-    """Returns the datasets to train on, their concatenation, and the groups to validate on."""
+    """Returns the datasets to train on, as one too, and the groups to validate on or None."""
     from doap_tf.data import PatchGroups, mine_labels
 
     if FLAGS.dataset:
+        tell_default_photographs()
         train, validation = _dataset_source().load(size, FLAGS.label_mining)
         parts = [train]
     else:
+        validation = None
         parts = [PatchGroups.load(folder) for folder in FLAGS.groups]
         if FLAGS.label_mining:
             parts = [mine_labels(part) for part in parts]
-        if FLAGS.validation_groups:
-            validation = PatchGroups.load(FLAGS.validation_groups)
-        else:
+        if FLAGS.validation_fraction and not FLAGS.validation_groups:
             splits = [part.split(FLAGS.validation_fraction, FLAGS.seed) for part in parts]
             parts = [train for train, _ in splits]
             validation = PatchGroups.concatenate([held_out for _, held_out in splits])
+    if FLAGS.validation_groups:
+        validation = PatchGroups.load(FLAGS.validation_groups)
     groups = parts[0] if len(parts) == 1 else PatchGroups.concatenate(parts)
     return parts, groups, validation
 

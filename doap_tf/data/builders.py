@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import pathlib
 from typing import TYPE_CHECKING, Any
 
-import doap_tf.datasets
 from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,18 +12,18 @@ if TYPE_CHECKING:
 
 def builder_names() -> list[str]:
     """Returns the names that `builder` knows, sorted."""
-    return sorted(
-        module.parent.name
-        for folder in doap_tf.datasets.__path__
-        for module in pathlib.Path(folder).glob("*/*_dataset_builder.py")
-    )
+    from doap_tf import datasets  # only now, because it imports TFDS
+
+    return datasets.builder_names()
 
 
 def builder_class(name: str) -> Any:
     """Returns the class of the TFDS builder `name`; TFDS is imported here and not before."""
     if name not in builder_names():
         raise InputError(f"unknown dataset {name!r}; known are {', '.join(builder_names())}.")
-    return importlib.import_module(f"doap_tf.datasets.{name}.{name}_dataset_builder").Builder
+    import tensorflow_datasets as tfds
+
+    return tfds.builder_cls(name)
 
 
 def builder(name: str, **kwargs: Any) -> tfds.core.DatasetBuilder:

@@ -64,8 +64,12 @@ def write_groups_of(
         _resized_groups(builder, splits, size),
         size,
         source=f"{builder.info.full_name} {names} {details}".strip(),
-        magnification=getattr(builder, "magnification", None),
+        magnification=_cut_at(builder),
     )
+
+
+def _cut_at(builder: tfds.core.DatasetBuilder) -> float | None:
+    return getattr(builder, "magnification", None)
 
 
 def check_features(builder: tfds.core.DatasetBuilder) -> None:
@@ -95,7 +99,7 @@ def _check_splits(builder: tfds.core.DatasetBuilder, splits: Sequence[str]) -> N
 
 def _key(builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int) -> str:
     digest = hashlib.sha256(
-        json.dumps([patch_groups.FORMAT, builder.info.full_name, size]).encode()
+        json.dumps([patch_groups.FORMAT, builder.info.full_name, size, _cut_at(builder)]).encode()
     )
     for split in splits:
         for part in builder.info.splits[split].file_instructions:

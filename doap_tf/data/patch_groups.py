@@ -96,6 +96,7 @@ class PatchGroups:
         sequence: Sequence[int] | np.ndarray | None = None,
         sequence_names: Sequence[str] = (),
         source: str = "arrays",
+        magnification: float | None = None,
     ) -> PatchGroups:
         """Returns groups of arrays in memory.
 
@@ -105,6 +106,7 @@ class PatchGroups:
             sequence: Integers [P] below len(sequence_names), −1 for none; None if there are none.
             sequence_names: One name per sequence.
             source: What the patches come from, for records.
+            magnification: What they were cut at, or None if that is not known.
         """
         group = np.unique(np.asarray(group), return_inverse=True)[1].astype(np.int32)
         none = np.full(len(patches), -1, np.int32)
@@ -115,6 +117,7 @@ class PatchGroups:
             cluster=none,
             sequence_names=tuple(sequence_names),
             source=source,
+            magnification=magnification,
         )
 
     @classmethod

@@ -29,15 +29,18 @@ def sample_groups(size: int, magnification: float) -> PatchGroups:
     patches = np.concatenate(cut)
     numbers = np.repeat(np.arange(len(patches)), patches.shape[1])
     return PatchGroups.from_arrays(
-        patches.reshape(-1, size, size), numbers, source="photographs of scikit-image"
+        patches.reshape(-1, size, size),
+        numbers,
+        source="photographs of scikit-image",
+        magnification=magnification,
     )
 
 
 class TrainingGroups(NamedTuple):
-    """The groups that a run trains on, and those that its best model is chosen by."""
+    """The groups that a run trains on, and those, if any, that its best model is chosen by."""
 
     train: PatchGroups
-    validation: PatchGroups
+    validation: PatchGroups | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +55,8 @@ class DatasetSource:
             with the original files, or photographs as a folder or glob. Without a source, files
             come from TFDS's manual folder and mirrors, photographs from scikit-image.
         data_dir: Where TFDS keeps prepared datasets; None for its default.
-        validation_fraction: Share of the groups (or sequences) held out for validation.
+        validation_fraction: Share of the groups (or sequences) held out for validation; 0 to
+            train on everything. Two photographs of scikit-image are never trained on.
         seed: Chooses the groups that are held out.
     """
 
@@ -73,18 +77,19 @@ class DatasetSource:
     def load(self, size: int, label_mining: bool = False) -> TrainingGroups:
         """Prepares what is not prepared yet and returns the groups at a patch size."""
         has_validation = builder_class(self.dataset).HAS_VALIDATION
-        validation = self._groups("validation", size) if has_validation else None
+        wanted = self.validation_fraction != 0
+        validation = self._groups("validation", size) if wanted and has_validation else None
         train = self._groups("train", size)
         if label_mining:
             train = mine_labels(train, lambda: self._groups("train", MINED_SIZE))
-        if validation is not None:
+        if has_validation or not wanted:
             return TrainingGroups(train, validation)
         by = "sequence" if train.groups_by_sequence else "group"
         return TrainingGroups(*train.split(self.validation_fraction, self.seed, by))
 
-    def load_validation(self, size: int) -> PatchGroups:
+    def load_validation(self, size: int) -> PatchGroups | None:
         """Returns the validation groups of `load` alone, at another patch size."""
-        if builder_class(self.dataset).HAS_VALIDATION:
+        if self.validation_fraction != 0 and builder_class(self.dataset).HAS_VALIDATION:
             return self._groups("validation", size)
         return self.load(size).validation
 

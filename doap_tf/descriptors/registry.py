@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
+from doap_tf.descriptors.third_party import (
+    is_function,
+    load_function,
+    load_onnx,
+    load_torchscript,
+)
 from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
 
 _WEIGHTS = pathlib.Path(__file__).parent / "weights"
 _MODEL_FILE = "model.keras"
+_THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
 _REQUIRED = ("describe", "norm", "dimension")
 
 
@@ -22,14 +29,20 @@ def load(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDescriptor:
     """Loads a descriptor.
 
     Args:
-        descriptor: A name of `HANDCRAFTED`, anything that `from_pretrained` takes, or a
-            descriptor, which is returned as it is.
+        descriptor: A name of `HANDCRAFTED`; anything that `from_pretrained` takes; a network of
+            others as an `.onnx` or TorchScript file (`.pt`) or as a function, `module:function`,
+            see `third_party`; or a descriptor, which is returned as it is.
     """
     if isinstance(descriptor, str | os.PathLike):
         name = str(descriptor)
         if name in HANDCRAFTED:
             return HANDCRAFTED[name]
+        path = pathlib.Path(descriptor)
+        if is_function(name) and not path.exists():
+            return load_function(name)
         _check_exists(descriptor, [*HANDCRAFTED, *list_pretrained()])
+        if path.suffix in _THIRD_PARTY:
+            return _THIRD_PARTY[path.suffix](path)
         return from_pretrained(descriptor)
     missing = [name for name in _REQUIRED if not hasattr(descriptor, name)]
     if missing:

@@ -16,7 +16,6 @@ from doap_tf.features.frames import angles, transform_points
 from doap_tf.readers.images import as_colour
 
 _DPI = 100
-_BOX = 900, 680  # width and height into which an image of a pair is fitted
 _LARGEST_ZOOM = 4.0
 _BRIGHTEST = 190  # grey value of the lightest parts of a drawn image
 _GAP = 16
@@ -31,11 +30,25 @@ _CIRCLE = np.linspace(0, 2 * np.pi, 41)
 class MatchedPair(Protocol):
     """The part of `doap_tf.matching.PairMatches` that is drawn."""
 
-    features1: Any
-    indices: np.ndarray
-    geometry: str | None
-    model: np.ndarray | None
-    inliers: np.ndarray
+    @property
+    def features1(self) -> Any:
+        """Features of the first image."""
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Rows [M, 2] of the features."""
+
+    @property
+    def geometry(self) -> str | None:
+        """The geometry estimated, or None."""
+
+    @property
+    def model(self) -> np.ndarray | None:
+        """The estimated matrix [3, 3], or None."""
+
+    @property
+    def inliers(self) -> np.ndarray:
+        """Which matches fit the model, bool [M]."""
 
     @property
     def points1(self) -> np.ndarray:
@@ -52,6 +65,7 @@ def draw_matches(
     pair: MatchedPair,
     title: str = "",
     max_lines: int = 150,
+    box: tuple[int, int] = (900, 680),
 ) -> np.ndarray:
     """Draws two images side by side with the inliers joined by coloured lines.
 
@@ -64,11 +78,12 @@ def draw_matches(
         pair: Their matches.
         title: Header of the picture, beside the counts.
         max_lines: Maximum number of lines for inliers, and for outliers; a dot marks every inlier.
+        box: Width and height into which each image is fitted.
 
     Returns:
         uint8 BGR [H, W, 3].
     """
-    panels = [_Panel(image1), _Panel(image2)]
+    panels = [_Panel(image1, box), _Panel(image2, box)]
     height = max(panel.height for panel in panels)
     left = _GAP
     for panel in panels:
@@ -144,7 +159,7 @@ def draw_frames(
 class _Panel:
     """An image fitted into a box of the canvas."""
 
-    def __init__(self, image: np.ndarray, box: tuple[int, int] = _BOX):
+    def __init__(self, image: np.ndarray, box: tuple[int, int]):
         self.colour = as_colour(image)
         height, width = self.colour.shape[:2]
         self.zoom = min(box[0] / width, box[1] / height, _LARGEST_ZOOM)
@@ -159,17 +174,17 @@ class _Panel:
         return self.left, self.top, self.left + self.width, self.top + self.height
 
     def show(self, axes: Axes) -> None:
-        # Pale and dim, so that the lines stand out; photographs taken at night are brightened.
-        grey = cv2.cvtColor(self.colour, cv2.COLOR_BGR2GRAY)[..., None].astype(np.float32)
-        gain = np.clip(_BRIGHTEST / max(float(np.percentile(grey, 98)), 1), 0.6, 3.0)
-        pale = np.minimum((0.45 * self.colour[..., ::-1] + 0.55 * grey) * gain, 255)
-        small = cv2.resize(
-            pale,
+        colour = cv2.resize(
+            self.colour,
             (max(1, round(self.width)), max(1, round(self.height))),
             interpolation=cv2.INTER_AREA if self.zoom < 1 else cv2.INTER_LINEAR,
         )
+        # Pale and dim, so that the lines stand out; photographs taken at night are brightened.
+        grey = cv2.cvtColor(colour, cv2.COLOR_BGR2GRAY)[..., None].astype(np.float32)
+        gain = np.clip(_BRIGHTEST / max(float(np.percentile(grey, 98)), 1), 0.6, 3.0)
+        pale = np.minimum((0.45 * colour[..., ::-1] + 0.55 * grey) * gain, 255)
         left, top, right, bottom = self.bounds
-        axes.imshow(small.astype(np.uint8), extent=(left, right, bottom, top), zorder=0)
+        axes.imshow(pale.astype(np.uint8), extent=(left, right, bottom, top), zorder=0)
 
     def to_canvas(self, points: np.ndarray) -> np.ndarray:
         """Maps points [N, 2] of the image, pixel centres at integers, to the canvas."""

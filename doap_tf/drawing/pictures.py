@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from doap_tf.files import write_atomically
 
 _JPEG_QUALITY = 95
+_SMALL_JPEG_QUALITY = 80
 
 
 def render(figure: Figure) -> np.ndarray:
@@ -24,6 +25,13 @@ def encode_png(picture: np.ndarray) -> bytes:
     """Encodes a picture as PNG."""
     buffer = io.BytesIO()
     _image(picture).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def encode_jpeg(picture: np.ndarray) -> bytes:
+    """Encodes a picture as a small JPEG."""
+    buffer = io.BytesIO()
+    _image(picture).save(buffer, "JPEG", quality=_SMALL_JPEG_QUALITY)
     return buffer.getvalue()
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from doap_tf.descriptors import PatchDescriptor, load
 from doap_tf.errors import InputError
 
+_MODEL_FILES = (".keras", ".npz", ".onnx", ".pt", ".tflite")
+
 
 @dataclasses.dataclass(frozen=True)
 class Model:
@@ -32,6 +34,11 @@ class Model:
         """Hash of the weights; None for a descriptor without weights."""
         return getattr(self.descriptor, "weights_sha256", None)
 
+    @property
+    def magnification(self) -> float | None:
+        """The descriptor's own: half the side of a patch over the radius of its frame."""
+        return getattr(self.descriptor, "magnification", None)
+
     @functools.cached_property
     def identity(self) -> str:
         """Hash of the weights and of the descriptors of fixed patches, for caches.
@@ -49,7 +56,7 @@ class Model:
 def load_model(name_or_path: str) -> Model:
     """Loads a model by a name or path that `doap_tf.descriptors.load` accepts."""
     path = pathlib.Path(name_or_path)
-    name = path.stem if path.suffix in (".keras", ".tflite") else path.name
+    name = path.stem if path.suffix in _MODEL_FILES else path.name
     return Model(name, load(name_or_path), training_record(path))
 
 

@@ -10,12 +10,13 @@ import cv2
 import numpy as np
 
 from doap_tf.drawing.plots import Curve
+from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
 from doap_tf.evaluation.greedy import greedy_count, greedy_matches
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import EXAMPLES, Examples, Plots, Result
 from doap_tf.features.cutting import cut_patches
-from doap_tf.features.detectors import detect
+from doap_tf.features.detectors import check_detector, detect
 from doap_tf.features.frames import inside, transform_frames
 from doap_tf.features.overlap import overlapping_pairs
 from doap_tf.metrics import average_precision, precision_recall_curve
@@ -23,6 +24,7 @@ from doap_tf.progress import progress
 from doap_tf.readers import list_image_sequences, read_image_sequence
 
 DETECTORS = ("harris_affine", "dog")
+PAPER_MAGNIFICATION = 3.0
 
 _PATCH = 65
 _OVERLAP = 0.5
@@ -73,7 +75,8 @@ class Oxford:
         folder: Folder with one subfolder per sequence, or a single sequence.
         cache_dir: Folder for descriptors.
         detectors: Names of `doap_tf.features.detectors.DETECTORS`.
-        magnification: Half the side of a patch over the radius of its frame.
+        magnification: Half the side of a patch over the radius of its frame; None for each
+            descriptor's own, which is the paper's for a descriptor that has none.
         method: As for `average_precision`.
         memory_mb: Limit for distances in memory.
     """
@@ -84,10 +87,14 @@ class Oxford:
         cache_dir: str | os.PathLike,
         *,
         detectors: Sequence[str] = DETECTORS,
-        magnification: float = 3.0,
+        magnification: float | None = PAPER_MAGNIFICATION,
         method: str = "trapezoid",
         memory_mb: float = 1024,
     ):
+        if magnification is not None and not 0 < magnification < np.inf:
+            raise InputError(f"magnification must be a number above 0, not {magnification}.")
+        for detector in detectors:
+            check_detector(detector)
         folder = pathlib.Path(folder)
         single = any((folder / name).is_file() for name in ("H1to2p", "H_1_2"))
         self._folders = [folder] if single else list_image_sequences(folder)
@@ -101,6 +108,7 @@ class Oxford:
 
     def evaluate(self, model: Model) -> Result:
         """Detects, describes and matches all pairs with a model."""
+        magnification, whose = self._magnification_for(model)
         scores: dict[str, Any] = {detector: {} for detector in self._detectors}
         matches: dict[str, list[_Matches]] = {detector: [] for detector in self._detectors}
         examples: dict[bool, list[tuple[float, np.ndarray]]] = {True: [], False: []}
@@ -113,7 +121,7 @@ class Oxford:
                     self._detected[key] = _detect(images, sequence.homographies, detector)
                 frames, truths = self._detected[key]
                 detected = list(map(_DetectedImage, images, frames))
-                found = self._match(model, detected, truths, examples)
+                found = self._match(model, magnification, detected, truths, examples)
                 values = {
                     f"1-{number}": average_precision(*pair[:2], self._method, pair.positives)
                     for number, pair in enumerate(found, start=2)
@@ -127,7 +135,8 @@ class Oxford:
             by_sequence["mean"] = float(np.mean(means))
         return Result(
             benchmark="oxford",
-            protocol=f"{', '.join(self._detectors)} frames, patches at {self._magnification}×, "
+            protocol=f"{', '.join(self._detectors)} frames, "
+            f"patches at {magnification:g}× ({whose}), "
             f"greedy one-to-one matches, overlap error below {1 - _OVERLAP} at a radius of "
             f"{_NORMALISED_RADIUS:.0f} pixels; average precision by {self._method}",
             split=",".join(folder.resolve().name for folder in self._folders),
@@ -144,16 +153,25 @@ class Oxford:
             },
         )
 
+    def _magnification_for(self, model: Model) -> tuple[float, str]:
+        """Returns the magnification of a model's patches, and whose it is."""
+        if self._magnification is not None:
+            papers = self._magnification == PAPER_MAGNIFICATION
+            return self._magnification, "the paper's" if papers else "chosen"
+        if model.magnification is None:
+            return PAPER_MAGNIFICATION, "the paper's; the descriptor has none of its own"
+        return model.magnification, "the descriptor's own"
+
     def _match(
         self,
         model: Model,
+        magnification: float,
         detected: list[_DetectedImage],
         truths: list[_Truth],
         examples: dict[bool, list[tuple[float, np.ndarray]]],
     ) -> list[_Matches]:
         """Matches the first image with each other one, and adds a few `examples`."""
         cache = DescriptorCache(self._cache_dir / "descriptors", model)
-        magnification = self._magnification
         first, *others = (
             cache.describe(
                 image.content(magnification),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from doap_tf.drawing import plots
+from doap_tf.drawing.pages import web_page
 from doap_tf.drawing.patches import tile
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table, percent
@@ -18,18 +19,6 @@ from doap_tf.errors import InputError
 from doap_tf.evaluation.result import Result, flattened
 from doap_tf.evaluation.ubc import train_test_scores
 from doap_tf.files import write_directory_atomically
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em;
-       color: #1c2733; }
-table { border-collapse: collapse; margin: 0.5em 0 1.5em; display: block; overflow-x: auto; }
-th, td { padding: 0.25em 0.8em; border-bottom: 1px solid #d5dce4; text-align: right;
-         vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; }
-img { max-width: 100%; }
-pre { background: #f3f5f8; padding: 1em; overflow-x: auto; }
-.protocol { color: #52616f; }
-"""
 
 
 def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pathlib.Path:
@@ -54,7 +43,7 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
                 (folder / f"{_slug(result.model.name)}.json").write_text(record + "\n", "utf-8")
             _write_csv(folder / "scores.csv", results)
             markdown = "\n\n".join(f"## {t.title} [%]\n\n{t.markdown()}" for t in tables)
-            text = f"# {first.benchmark}\n\n{first.protocol}.\n\n{markdown}\n"
+            text = "\n\n".join([f"# {first.benchmark}", *protocols(results), f"{markdown}\n"])
             (folder / "scores.md").write_text(text, "utf-8")
             pictures = _pictures(results)
             for title, picture in pictures.items():
@@ -63,6 +52,13 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
     except OSError as error:
         raise InputError(f"the report cannot be written below {report_dir}: {error}.") from error
     return pathlib.Path(report_dir) / name
+
+
+def protocols(results: Sequence[Result]) -> list[str]:
+    """Returns the protocol of results as a sentence, or one for each model where they differ."""
+    if len({result.protocol for result in results}) == 1:
+        return [f"{results[0].protocol}."]
+    return [f"{result.model.name}: {result.protocol}." for result in results]
 
 
 def comparison_tables(results: Sequence[Result]) -> list[Table]:
@@ -129,11 +125,10 @@ def _pictures(results: Sequence[Result]) -> dict[str, np.ndarray]:
 
 def _page(results: Sequence[Result], tables: Sequence[Table], pictures: Sequence[str]) -> str:
     first = results[0]
-    title = html.escape(f"{first.benchmark}, {first.split}")
     summary, *details = [f"<h2>{html.escape(t.title)}</h2>{t.html()}" for t in tables]
     parts = [
-        f"<h1>{title}</h1>",
-        f'<p class="protocol">{html.escape(first.protocol)}. Scores in percent.</p>',
+        *(f'<p class="quiet">{html.escape(line)}</p>' for line in protocols(results)),
+        '<p class="quiet">Scores in percent.</p>',
         summary,
     ]
     for heading in pictures:
@@ -146,8 +141,4 @@ def _page(results: Sequence[Result], tables: Sequence[Table], pictures: Sequence
         text = html.escape(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
         link = f"{_slug(result.model.name)}.json"
         parts.append(f'<p><a href="{link}">{link}</a></p><pre>{text}</pre>')
-    body = "\n".join(parts)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
-    )
+    return web_page(f"{first.benchmark}, {first.split}", parts)

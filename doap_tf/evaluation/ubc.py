@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import Plots, Result
@@ -34,7 +35,14 @@ class UBC:
         self, folder: str | os.PathLike, cache_dir: str | os.PathLike, *, memory_mb: float = 1024
     ):
         folder = pathlib.Path(folder)
-        found = [folder / name for name in SETS if (folder / name).is_dir()] or [folder]
+        found = [folder / name for name in SETS if (folder / name).is_dir()]
+        if not found:
+            if not (folder / PAIRS_FILE).is_file():
+                raise InputError(
+                    f"{folder} holds none of the folders {', '.join(SETS)}, nor {PAIRS_FILE} as "
+                    "one of them does."
+                )
+            found = [folder]
         # Read here: a broken list must be found before anything is described.
         self._pairs = {path: read_pairs(path) for path in found}
         self._cache_dir = pathlib.Path(cache_dir)
@@ -60,7 +68,8 @@ class UBC:
             summary["FPR95 mean"] = float(np.mean(unseen))
         return Result(
             benchmark="ubc",
-            protocol=f"UBC PhotoTour, {PAIRS_FILE}: false positive rate at 95 % recall"
+            protocol=f"UBC PhotoTour, {PAIRS_FILE}: false positive rate at 95 % recall, ties "
+            "accepted together"
             + (f"; trained on {trained_on}, which the mean leaves out" if trained_on else ""),
             split=",".join(scores),
             seed=None,

@@ -41,7 +41,7 @@ def model_card(
     metadata: dict[str, Any],
     signatures: dict[str, tf.types.experimental.ConcreteFunction],
     documentation: dict[str, str],
-    training_record: dict[str, Any] | None,
+    training_record: dict[str, Any] | str | None,
 ) -> str:
     """Returns the model card in Markdown.
 
@@ -50,7 +50,8 @@ def model_card(
         metadata: The result of `network_metadata`.
         signatures: Traced signatures by name.
         documentation: Descriptions of the signatures by name.
-        training_record: How the network was trained: the contents of `train.json`.
+        training_record: How the network was trained: the contents of `train.json`, or a text in
+            Markdown.
     """
     facts = {key: value for key, value in metadata.items() if key not in ("format", "versions")}
     facts.update({f"{package} version": text for package, text in metadata["versions"].items()})
@@ -80,6 +81,8 @@ def model_card(
     lines += ["", "## Training", ""]
     if training_record is None:
         lines.append("There is no record of the training.")
+    elif isinstance(training_record, str):
+        lines.append(training_record)
     else:
         # The history is for plots; it is in the metadata.
         facts = {key: value for key, value in training_record.items() if key != "history"}

@@ -18,7 +18,7 @@ def convert_to_onnx(network: DescriptorNetwork) -> bytes:
     try:
         import tf2onnx
     except ImportError as error:
-        raise InputError("ONNX needs tf2onnx: pip install doap_tf[onnx].") from error
+        raise InputError("ONNX needs tf2onnx: pip install tf2onnx.") from error
     describe = FrozenNetwork(network).describe
     model, _ = tf2onnx.convert.from_function(describe, input_signature=describe.input_signature)
     model.metadata_props.add(key="doap_tf", value=json.dumps(network_metadata(network)))

@@ -27,7 +27,7 @@ def export_saved_model(
     network: DescriptorNetwork,
     directory: str | os.PathLike,
     version: int | None = None,
-    training_record: dict[str, Any] | None = None,
+    training_record: dict[str, Any] | str | None = None,
 ) -> pathlib.Path:
     """Writes a SavedModel with its model card and warm-up requests.
 
@@ -38,7 +38,7 @@ def export_saved_model(
         network: A trained network.
         directory: Folder of the model; its name is the model's name.
         version: Version number, above all existing ones; by default the next one.
-        training_record: How the network was trained, for the model card.
+        training_record: How the network was trained, for the model card; see `model_card`.
 
     Returns:
         The folder of the version, `directory/version`.
@@ -90,7 +90,7 @@ def _write_warm_up_requests(
     try:
         from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
     except ImportError:
-        logging.warning("no warm-up requests: they need `pip install doap_tf[serving]`.")
+        logging.warning("no warm-up requests: they need `pip install tensorflow-serving-api`.")
         return
     with tf.io.TFRecordWriter(str(path)) as writer:
         for signature, function in signatures.items():

@@ -8,11 +8,12 @@ from doap_tf.matching.collection import (
     find_images,
     match_collection,
 )
+from doap_tf.matching.collection_page import write_collection_page
 from doap_tf.matching.colmap_database import write_colmap
-from doap_tf.matching.descriptor_extractor import DescriptorExtractor
+from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descriptors
-from doap_tf.matching.geometry import GEOMETRIES, Verification, verify
-from doap_tf.matching.hloc_files import write_hloc
+from doap_tf.matching.geometry import ESTIMATORS, GEOMETRIES, Verification, verify
+from doap_tf.matching.hloc_files import check_pair_names, write_hloc
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_files import MATCH_FILE_SUFFIXES, write_matches
 from doap_tf.matching.match_store import MatchStore
@@ -21,8 +22,10 @@ from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequen
 from doap_tf.readers.images import as_colour, as_grey, read_image
 
 __all__ = [
+    "ESTIMATORS",
     "GEOMETRIES",
     "MATCH_FILE_SUFFIXES",
+    "MAX_KEYPOINTS",
     "METHODS",
     "DescriptorExtractor",
     "Features",
@@ -34,6 +37,7 @@ __all__ = [
     "Verification",
     "as_colour",
     "as_grey",
+    "check_pair_names",
     "collection_report",
     "draw_alignment",
     "draw_frames",
@@ -47,6 +51,7 @@ __all__ = [
     "read_pairs",
     "sequential_pairs",
     "verify",
+    "write_collection_page",
     "write_colmap",
     "write_hloc",
     "write_matches",

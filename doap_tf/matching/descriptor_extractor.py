@@ -10,7 +10,7 @@ import numpy as np
 from doap_tf.descriptors import FrameDescriptor, load
 from doap_tf.descriptors.opencv_sift import SiftDescriptor, sift_keypoints
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.detectors import (
     Detector,
     check_detector,
@@ -28,6 +28,8 @@ from doap_tf.matching.image_features import Features
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey
 
+MAX_KEYPOINTS = 8192  # by default
+
 
 class DescriptorExtractor:
     """Detects and describes local features; takes the place of a `cv2.Feature2D`.
@@ -41,7 +43,7 @@ class DescriptorExtractor:
             `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
             determines how `compute` reads `KeyPoint.size`, whose meaning differs between OpenCV's
             detectors; for unknown ones it is twice the radius.
-        max_keypoints: Keep this many of the strongest keypoints.
+        max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         magnification: Half the side of a patch over the frame's radius, if not the one that the
             descriptor was trained for. With several, such as `(8, 28)`, each feature is described
             at all of them, at their cost, and its descriptors are pooled: see `PooledDescriptor`.
@@ -58,17 +60,17 @@ class DescriptorExtractor:
         self,
         descriptor: Any,
         detector: str | Detector = "dog",
-        max_keypoints: int | None = None,
+        max_keypoints: int | None = MAX_KEYPOINTS,
         magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
         batch_size: int = 1024,
     ):
         check_detector(detector)
-        if max_keypoints is not None and max_keypoints < 1:
-            raise InputError(f"max_keypoints must be at least 1, not {max_keypoints}.")
+        if max_keypoints is not None and max_keypoints < 0:
+            raise InputError(f"max_keypoints must not be negative, but is {max_keypoints}.")
         self.name = _name_of(descriptor)
         self.detector = detector
-        self.max_keypoints = max_keypoints
+        self.max_keypoints = max_keypoints or None
         self.oriented = oriented
         self.describer: FrameDescriptor
         # OpenCV's own SIFT does not describe ellipses: these are described on patches.
@@ -90,8 +92,17 @@ class DescriptorExtractor:
             image: Anything that `doap_tf.matching.as_grey` takes.
             mask: uint8 [H, W]; nothing is detected where it is zero.
         """
-        image = as_grey(image)
-        return self._features(image, *self._detect(image, mask))
+        try:
+            grey = as_grey(image)
+            return self._features(grey, *self._detect(grey, mask))
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            height, width = image.shape[:2]
+            raise InputError(
+                f"an image of {width} × {height} pixels needs more memory than there is: make it "
+                "smaller, or detect with fast or orb, which need far less."
+            ) from error
 
     def describe(self, image: np.ndarray, frames: np.ndarray) -> Features:
         """Describes given affine frames [N, 2, 3], in order."""

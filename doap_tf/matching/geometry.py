@@ -1,4 +1,4 @@
-"""Verifying matches by the geometry of two views, with OpenCV's MAGSAC++."""
+"""Verifying matches by the geometry of two views, with OpenCV's robust estimators."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,37 @@ GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
 
 _CONFIDENCE = 0.9999
 _MAX_ITERATIONS = 100_000
-_LOCAL_ITERATIONS, _LOCAL_SAMPLE = 10, 50
+_MSAC = {"score": cv2.SCORE_METHOD_MSAC, "final_polisher": cv2.COV_POLISHER}
+#: Robust estimators, by what sets them apart among OpenCV's: MAGSAC++ (USAC_MAGSAC), graph-cut
+#: RANSAC (USAC_ACCURATE), RANSAC with local optimisation (USAC_DEFAULT), PROSAC with local
+#: optimisation (USAC_PROSAC), and plain RANSAC, whose model fits a minimal sample.
+ESTIMATORS: dict[str, dict[str, int]] = {
+    "magsac": {
+        "score": cv2.SCORE_METHOD_MAGSAC,
+        "final_polisher": cv2.MAGSAC,
+        "loMethod": cv2.LOCAL_OPTIM_SIGMA,
+        "loIterations": 10,
+        "loSampleSize": 50,
+    },
+    "gc_ransac": {
+        **_MSAC,
+        "loMethod": cv2.LOCAL_OPTIM_GC,
+        "loIterations": 25,
+        "loSampleSize": 20,
+    },
+    "lo_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_INNER_AND_ITER_LO, "loIterations": 10},
+    "prosac": {
+        **_MSAC,
+        "sampler": cv2.SAMPLING_PROSAC,
+        "loMethod": cv2.LOCAL_OPTIM_INNER_LO,
+        "loIterations": 10,
+    },
+    "ransac": {
+        "score": cv2.SCORE_METHOD_RANSAC,
+        "final_polisher": cv2.NONE_POLISHER,
+        "loMethod": cv2.LOCAL_OPTIM_NULL,
+    },
+}
 
 
 class Verification(NamedTuple):
@@ -40,6 +70,8 @@ def verify(
     intrinsics1: npt.ArrayLike | None = None,
     intrinsics2: npt.ArrayLike | None = None,
     seed: int = 0,
+    estimator: str = "magsac",
+    distances: np.ndarray | None = None,
 ) -> Verification:
     """Estimates a model from matches of which many may be wrong.
 
@@ -51,8 +83,11 @@ def verify(
         intrinsics1: Matrix [3, 3] of the first camera; `"essential"` requires it.
         intrinsics2: Matrix [3, 3] of the second camera; by default that of the first.
         seed: Seed of the random samples; the same seed gives the same model.
+        estimator: One of `ESTIMATORS`.
+        distances: [M] between the descriptors: `"prosac"` draws from the smallest first, by
+            default in the given order.
     """
-    check_geometry(geometry, threshold, intrinsics1)
+    check_geometry(geometry, threshold, intrinsics1, estimator)
     points1, points2 = np.asarray(points1, np.float64), np.asarray(points2, np.float64)
     if points1.shape != points2.shape or points1.shape[1:] != (2,):
         raise InputError(
@@ -66,7 +101,12 @@ def verify(
         cameras = first, second
     model = None
     if len(points1) >= GEOMETRIES[geometry]:
-        model = _estimate(points1, points2, geometry, cameras, _parameters(threshold, seed))
+        ordered = points1, points2
+        if estimator == "prosac" and distances is not None:
+            order = np.argsort(distances, kind="stable")
+            ordered = points1[order], points2[order]
+        parameters = _parameters(estimator, threshold, seed)
+        model = _estimate(*ordered, geometry, cameras, parameters)
     if model is None:
         count = len(points1)
         return Verification(None, np.zeros(count, bool), np.full(count, np.inf))
@@ -96,7 +136,10 @@ def sampson_distances(
 
 
 def check_geometry(
-    geometry: str, threshold: float, intrinsics1: npt.ArrayLike | None = None
+    geometry: str,
+    threshold: float,
+    intrinsics1: npt.ArrayLike | None = None,
+    estimator: str = "magsac",
 ) -> None:
     """Raises an InputError unless `verify` takes these."""
     if geometry not in GEOMETRIES:
@@ -105,6 +148,8 @@ def check_geometry(
         raise InputError(f"threshold must be a number of pixels above 0, not {threshold!r}.")
     if geometry == "essential" and intrinsics1 is None:
         raise InputError("an essential matrix needs the intrinsics of the cameras.")
+    if estimator not in ESTIMATORS:
+        raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not {estimator!r}.")
 
 
 def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
@@ -123,18 +168,14 @@ def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
     return matrix
 
 
-def _parameters(threshold: float, seed: int) -> cv2.UsacParams:
+def _parameters(estimator: str, threshold: float, seed: int) -> cv2.UsacParams:
     parameters = cv2.UsacParams()
     parameters.threshold = threshold
     parameters.confidence = _CONFIDENCE
     parameters.maxIterations = _MAX_ITERATIONS
     parameters.randomGeneratorState = seed
-    parameters.sampler = cv2.SAMPLING_UNIFORM
-    parameters.score = cv2.SCORE_METHOD_MAGSAC
-    parameters.loMethod = cv2.LOCAL_OPTIM_SIGMA
-    parameters.loIterations = _LOCAL_ITERATIONS
-    parameters.loSampleSize = _LOCAL_SAMPLE
-    parameters.final_polisher = cv2.MAGSAC
+    for name, value in ESTIMATORS[estimator].items():
+        setattr(parameters, name, value)
     return parameters
 
 

@@ -20,6 +20,24 @@ def pair_name(name1: str, name2: str) -> str:
     return "/".join(name.replace("/", "-") for name in (name1, name2))
 
 
+def check_pair_names(pairs: Sequence[Pair]) -> None:
+    """Raises an InputError if hloc could not find these pairs in the files of `write_hloc`."""
+    seen: set[str] = set()
+    for pair in pairs:
+        for name in pair:
+            if name.split() != [name]:
+                raise InputError(
+                    f"hloc cannot read the name {name!r}, because it splits lists of pairs at "
+                    "spaces; rename the image, or write a COLMAP database."
+                )
+        if pair_name(*pair) in seen:
+            raise InputError(
+                f"hloc cannot tell {' – '.join(pair)} from another pair, because it replaces / by "
+                "-; rename an image, or write a COLMAP database."
+            )
+        seen.add(pair_name(*pair))
+
+
 def write_hloc(
     store: MatchStore, names: Sequence[str], pairs: Sequence[Pair], folder: str | os.PathLike
 ) -> None:
@@ -36,6 +54,7 @@ def write_hloc(
         pairs: Names of matched images.
         folder: Folder of the files, created if necessary.
     """
+    check_pair_names(pairs)
     folder = pathlib.Path(folder)
     counts = {}
     with (
@@ -62,11 +81,6 @@ def write_hloc(
     ):
         for pair in pairs:
             indices, scores, inliers, _ = store.read_pair(*pair)
-            if pair_name(*pair) in file:
-                raise InputError(
-                    f"hloc cannot tell {' – '.join(pair)} from another pair, because it replaces "
-                    "/ by -; rename an image."
-                )
             group = file.create_group(pair_name(*pair))
             count = counts[pair[0]]
             for name, values, nothing in (

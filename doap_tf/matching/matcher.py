@@ -8,7 +8,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import Detector
-from doap_tf.matching.descriptor_extractor import DescriptorExtractor
+from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.descriptor_matching import check_method, match_descriptors
 from doap_tf.matching.geometry import Verification, as_intrinsics, check_geometry, verify
 from doap_tf.matching.image_features import Features
@@ -60,6 +60,7 @@ class Matcher:
         intrinsics1, intrinsics2: Camera matrices [3, 3], for essential matrices; by default the
             second is the same as the first.
         seed: Seed of the random samples of the estimation.
+        estimator: One of `ESTIMATORS`, which estimates the geometry.
     """
 
     method: str = "mutual"
@@ -69,11 +70,12 @@ class Matcher:
     intrinsics1: np.ndarray | None = None
     intrinsics2: np.ndarray | None = None
     seed: int = 0
+    estimator: str = "magsac"
 
     def __post_init__(self):
         check_method(self.method, self.ratio)
         if self.geometry is not None:
-            check_geometry(self.geometry, self.threshold, self.intrinsics1)
+            check_geometry(self.geometry, self.threshold, self.intrinsics1, self.estimator)
         for name in ("intrinsics1", "intrinsics2"):
             if getattr(self, name) is not None:
                 as_intrinsics(getattr(self, name), name)
@@ -84,7 +86,7 @@ class Matcher:
         if "ratio" not in self.method:
             del values["ratio"]
         if self.geometry is None:
-            for name in ("threshold", "intrinsics1", "intrinsics2", "seed"):
+            for name in ("threshold", "intrinsics1", "intrinsics2", "seed", "estimator"):
                 del values[name]
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value
@@ -111,6 +113,8 @@ class Matcher:
                 self.intrinsics1,
                 self.intrinsics2,
                 self.seed,
+                self.estimator,
+                distances,
             )
         return PairMatches(features1, features2, indices, distances, self.geometry, *verification)
 
@@ -120,7 +124,7 @@ def match_images(
     image2: np.ndarray,
     descriptor: Any,
     detector: str | Detector = "dog",
-    max_keypoints: int | None = None,
+    max_keypoints: int | None = MAX_KEYPOINTS,
     magnification: float | Sequence[float] | None = None,
     method: str = "mutual",
     ratio: float = 0.8,
@@ -129,6 +133,7 @@ def match_images(
     intrinsics1: np.ndarray | None = None,
     intrinsics2: np.ndarray | None = None,
     seed: int = 0,
+    estimator: str = "magsac",
 ) -> PairMatches:
     """Detects, describes, matches and verifies.
 
@@ -139,7 +144,8 @@ def match_images(
         descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
             path, or a descriptor.
         detector, max_keypoints, magnification: As for `DescriptorExtractor`.
-        method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed: As for `Matcher`.
+        method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for
+            `Matcher`.
 
     Returns:
         Keypoints with their descriptors, matches, inliers, residuals and the estimated model.
@@ -148,6 +154,6 @@ def match_images(
         >>> pair = doap_tf.match_images(cv2.imread("a.jpg"), cv2.imread("b.jpg"), "doap-128")
         >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
     """
-    matcher = Matcher(method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed)
+    matcher = Matcher(method, ratio, geometry, threshold, intrinsics1, intrinsics2, seed, estimator)
     extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
     return matcher.match(extractor.extract(image1), extractor.extract(image2))

@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import re
 from collections.abc import Sequence
 
 from doap_tf.errors import InputError
@@ -29,6 +30,8 @@ def sequential_pairs(names: Sequence[str], overlap: int) -> list[Pair]:
 def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
     """Reads a text file with one pair of names per line, as hloc writes it.
 
+    Names may contain spaces as long as a line can be read in one way only.
+
     Args:
         path: The text file.
         names: The existing images.
@@ -45,14 +48,25 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        words = line.split()
-        if len(words) != 2 or words[0] == words[1]:
-            raise InputError(f"{path}, line {number}: expected two different names, not {line!r}.")
-        unknown = [name for name in words if name not in known]
-        if unknown:
+        halves = {
+            (line[: gap.start()].strip(), line[gap.end() :].strip())
+            for gap in re.finditer(r"\s+", line)
+        }
+        found = [pair for pair in halves if known.issuperset(pair)]
+        if len(found) > 1:
             raise InputError(
-                f"{path}, line {number}: {unknown[0]!r} is not one of the {len(names)} images, "
+                f"{path}, line {number}: {line!r} names a pair in more than one way; rename images."
+            )
+        words = line.split()
+        if not found and len(words) == 2:
+            unknown = next(name for name in words if name not in known)
+            raise InputError(
+                f"{path}, line {number}: {unknown!r} is not one of the {len(names)} images, "
                 f"whose names are like {next(iter(names), '')!r}."
             )
-        pairs.setdefault(frozenset(words), (words[0], words[1]))
+        if not found or found[0][0] == found[0][1]:
+            raise InputError(
+                f"{path}, line {number}: expected the names of two images, not {line!r}."
+            )
+        pairs.setdefault(frozenset(found[0]), found[0])
     return list(pairs.values())

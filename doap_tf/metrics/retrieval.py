@@ -14,8 +14,9 @@ def retrieval_average_precisions(
     norm: int,
     method: str = "trapezoid",
     memory_mb: float = 512,
+    queries: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Returns the average precision of every patch with a match, as a query to all others.
+    """Returns the average precision of every query; ties keep the order of the patches.
 
     Args:
         descriptors: [N, D], or packed bits [N, bits / 8].
@@ -23,10 +24,12 @@ def retrieval_average_precisions(
         norm: NORM_L2 or NORM_HAMMING.
         method: As for `average_precision`.
         memory_mb: Limit for temporary arrays.
+        queries: int [Q], patches that query those that are not among them; by default every patch
+            with a match queries all others.
 
     Returns:
-        float64 [Q], one value per query, in the order of the patches. Patches that are alone in
-        their group are only distractors.
+        float64 [Q], one value per query, in the order of `queries` or of the patches; 0 without a
+        match.
     """
     groups = np.asarray(groups)
     if groups.shape != (len(descriptors),):
@@ -34,16 +37,21 @@ def retrieval_average_precisions(
             f"groups must have the shape [{len(descriptors)}], one number per descriptor, "
             f"not {list(groups.shape)}."
         )
-    _, membership, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    queries = np.flatnonzero(sizes[membership] > 1)
+    database = np.arange(len(groups))
+    if queries is None:
+        _, membership, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        queries = np.flatnonzero(sizes[membership] > 1)
+    else:
+        database = np.delete(database, queries)
+    candidates = descriptors[database]
     result = np.empty(len(queries))
     for block in blocks(len(queries), 32 * len(groups), memory_mb):
         rows = queries[block]
-        values = distance_matrix(descriptors[rows], descriptors, norm)
+        values = distance_matrix(descriptors[rows], candidates, norm)
 
         def precision(place: int, rows: np.ndarray = rows, values: np.ndarray = values) -> float:
             query = rows[place]
-            order = np.argsort(values[place], kind="stable")
+            order = database[np.argsort(values[place], kind="stable")]
             order = order[order != query]
             ranks = np.flatnonzero(groups[order] == groups[query]) + 1
             return float(average_precision_of_ranks(ranks, len(ranks), method))

@@ -1,5 +1,7 @@
 """Verification of pairs by their distance: FPR95, the ROC curve and its area."""
 
+import math
+
 import numpy as np
 
 from doap_tf.metrics.average_precision import checked_list, distinct_ends
@@ -8,8 +10,8 @@ from doap_tf.metrics.average_precision import checked_list, distinct_ends
 def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: float = 0.95) -> float:
     """Returns the false positive rate at a recall: FPR95 by default.
 
-    Pairs are accepted by ascending distance, ties in the given order, until the accepted matches
-    reach `recall` of all matches.
+    All pairs up to the smallest distance are accepted at which `recall` of the matches are. Ties
+    are accepted together, so that the order of the pairs does not matter.
 
     Args:
         distances: [N].
@@ -19,11 +21,10 @@ def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: floa
     distances, matches = _checked_pairs(distances, matches)
     if not 0 < recall <= 1:
         raise ValueError(f"recall must lie in (0, 1], not {recall}.")
-    ranked = matches[np.argsort(distances, kind="stable")]
-    accepted = np.cumsum(ranked)
+    of_matches = np.sort(distances[matches])
     # A rounding error in the product must not cost a match.
-    last = int(np.argmax(accepted >= recall * accepted[-1] - 1e-9))
-    return float((last + 1 - accepted[last]) / (len(ranked) - accepted[-1]))
+    threshold = of_matches[math.ceil(recall * len(of_matches) - 1e-9) - 1]
+    return float((distances[~matches] <= threshold).mean())
 
 
 def roc_auc(distances: np.ndarray, matches: np.ndarray) -> float:

@@ -45,14 +45,15 @@ class GroupSettings:
 
     Attributes:
         patch_size: pixels along a side.
-        magnification: half a patch's side over the radius of its frame.
+        magnification: half a patch's side over the radius of its frame; 14 suits detected
+            keypoints (docs/experiments/magnification.md), HPatches has 5.
         max_groups: maximum number of groups per scene.
         max_overlap: maximum overlap of the ellipses in HPatches' patches of two groups.
         seed: of viewpoints, jitter and photometric augmentation.
     """
 
     patch_size: int = 65
-    magnification: float = 5.0
+    magnification: float = 14.0
     max_groups: int = 500
     max_overlap: float = 0.5
     seed: int = 0

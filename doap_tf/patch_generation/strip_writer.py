@@ -9,6 +9,7 @@ import cv2
 
 from doap_tf.errors import InputError
 from doap_tf.files import write_directory_atomically
+from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION
 from doap_tf.patch_generation.groups import GroupSettings, generate_groups
 from doap_tf.patch_generation.scenes import Scene
 from doap_tf.readers.strips import PATCH, STRIPS
@@ -29,7 +30,7 @@ def write_strips(
     Returns:
         The folders written, in the order of the scenes.
     """
-    settings = settings or GroupSettings()
+    settings = settings or GroupSettings(magnification=HPATCHES_MAGNIFICATION)
     if settings.patch_size != PATCH:
         raise InputError(f"patch_size is {settings.patch_size}; strips have patches of {PATCH}")
     scenes = list(scenes)

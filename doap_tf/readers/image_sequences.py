@@ -30,7 +30,9 @@ def read_homography(path: str | os.PathLike) -> np.ndarray:
         numbers = pathlib.Path(path).read_text("utf-8").split()
         matrix = np.array(numbers, np.float64).reshape(3, 3)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is not a homography of 3×3 numbers: {error}") from error
+        raise InputError(
+            f"{path} is not a homography of 3×3 numbers ({error}); fetch it again"
+        ) from error
     with np.errstate(all="ignore"):
         # Measured with the columns at unit length, so that the size of the image does not matter.
         volume = abs(np.linalg.det(matrix / np.linalg.norm(matrix, axis=0)))

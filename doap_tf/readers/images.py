@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import PIL.Image
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, is_out_of_memory
 
 IMAGE_SUFFIXES = frozenset(
     {".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
@@ -94,11 +94,14 @@ def _decode(path: str | os.PathLike, flags: int) -> np.ndarray:
         )
     try:
         image = cv2.imdecode(np.frombuffer(_without_profile(encoded), np.uint8), flags)
-    except cv2.error:
+    except cv2.error as error:
+        if is_out_of_memory(error):
+            raise
         image = None
     if image is None:
         raise InputError(
-            f"{path} ({len(encoded):,} bytes) is not an image that OpenCV can decode, or damaged"
+            f"{path} ({len(encoded):,} bytes) is not an image that OpenCV can decode, or damaged; "
+            "replace it"
         )
     return image
 

@@ -21,7 +21,7 @@ def read_matlab(path: str | os.PathLike) -> dict[str, np.ndarray]:
         else:
             arrays = scipy.io.loadmat(os.fspath(path))
     except FileNotFoundError as error:
-        raise InputError(f"{path} is missing") from error
+        raise InputError(f"{path} is missing; fetch it again") from error
     except Exception as error:  # SciPy and h5py raise many kinds for damaged files
         raise InputError(
             f"{path} is not a MATLAB file of version 5 or 7.3, or damaged ({error}); fetch it again"

@@ -66,7 +66,8 @@ def read_mosaic(path: str | os.PathLike) -> np.ndarray:
     image = read_grey(path)
     if image.shape != (PATCH * TILES, PATCH * TILES):
         raise InputError(
-            f"{path} is {image.shape[1]}×{image.shape[0]} pixels; a mosaic has 1024×1024"
+            f"{path} is {image.shape[1]}×{image.shape[0]} pixels; a mosaic has 1024×1024. "
+            "Fetch or unpack it again"
         )
     tiles = image.reshape(TILES, PATCH, TILES, PATCH).swapaxes(1, 2)
     return tiles.reshape(PATCHES_PER_MOSAIC, PATCH, PATCH)
@@ -136,13 +137,14 @@ def read_pairs(folder: str | os.PathLike) -> PatchPairs:
     points = read_point_ids(folder)
     if pairs.patch_ids.max() >= len(points):
         raise InputError(
-            f"{path} names patch {pairs.patch_ids.max()}, but the folder has {len(points)} patches"
+            f"{path} names patch {pairs.patch_ids.max()}, but the folder has {len(points)} "
+            "patches; fetch or unpack the folder again"
         )
     wrong = np.flatnonzero((points[pairs.patch_ids] != pairs.point_ids).any(axis=1))
     if wrong.size:
         raise InputError(
             f"line {wrong[0] + 1} of {path} names other points than the folder's list of points; "
-            "the files belong to different datasets"
+            "the files belong to different datasets; fetch or unpack the folder again"
         )
     return pairs
 
@@ -158,4 +160,6 @@ def _read_columns(path: pathlib.Path, columns: tuple[int, ...]) -> np.ndarray:
             f"cannot read {path} ({error}); fetch or unpack the folder again"
         ) from error
     except (ValueError, OverflowError, Warning) as error:
-        raise InputError(f"{path} is not a table of whole numbers: {error}") from error
+        raise InputError(
+            f"{path} is not a table of whole numbers ({error}); fetch or unpack it again"
+        ) from error

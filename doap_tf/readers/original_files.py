@@ -35,6 +35,15 @@ class Original:
     holds: Callable[[pathlib.Path], bool]
 
 
+def where_to_get(original: Original) -> str:
+    """Returns the address of a dataset's only file, or the names of its files and their folder."""
+    if len(original.files) == 1:
+        (urls,) = original.files.values()
+        return " or ".join(urls)
+    folders = [url.removesuffix(name) for name, urls in original.files.items() for url in urls]
+    return f"{', '.join(original.files)} from {' or '.join(dict.fromkeys(folders))}"
+
+
 def find_folder(original: Original, place: pathlib.Path, depth: int = 2) -> pathlib.Path | None:
     """Returns the folder nearest below `place` (itself included) that holds the dataset."""
     level = [place] if place.is_dir() else []
@@ -95,7 +104,8 @@ def unpack(archive: pathlib.Path, folder: pathlib.Path) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise InputError(
-            f"{archive} is not a zip or tar archive, or is damaged; fetch it again"
+            f"{archive} is not a zip or tar archive, or is damaged; fetch it again, or give the "
+            "folder of the unpacked files"
         ) from error
     contents = list(whole.iterdir())
     single = len(contents) == 1 and contents[0].is_dir()

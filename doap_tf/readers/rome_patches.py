@@ -34,7 +34,7 @@ def read_rome_half(folder: str | os.PathLike, half: str) -> tuple[np.ndarray, np
         wrong = np.flatnonzero(sizes != GROUP)[0]
         raise InputError(
             f"{labels_path} has {sizes[wrong]} patches with label {numbers[wrong]}; every group "
-            f"has {GROUP}"
+            f"has {GROUP}. Fetch the file again"
         )
     members = np.argsort(labels, kind="stable").reshape(-1, GROUP)
     return patches[members], numbers
@@ -48,7 +48,7 @@ def _read_patches(path: pathlib.Path) -> np.ndarray:
             return patches
     raise InputError(
         f"{path} holds no array of 51×51 patches with values 0 to 255; its variables are: "
-        f"{_describe(variables)}"
+        f"{_describe(variables)}. Fetch the file again"
     )
 
 
@@ -88,7 +88,7 @@ def _read_labels(path: pathlib.Path, count: int) -> np.ndarray:
             return labels.astype(np.int64)
     raise InputError(
         f"{path} holds no labels for {count} patches, in one array or in labels_gt and labels "
-        f"together; its variables are: {_describe(variables)}"
+        f"together; its variables are: {_describe(variables)}. Fetch the file again"
     )
 
 

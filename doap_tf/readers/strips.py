@@ -28,7 +28,8 @@ def read_strip(path: str | os.PathLike) -> np.ndarray:
     height, width = image.shape
     if width != PATCH or height % PATCH:
         raise InputError(
-            f"{path} is {width}×{height} pixels; a strip is 65 wide and a multiple of 65 tall"
+            f"{path} is {width}×{height} pixels; a strip is 65 wide and a multiple of 65 tall. "
+            "Fetch or unpack it again"
         )
     return image.reshape(-1, PATCH, PATCH)
 
@@ -42,5 +43,8 @@ def read_patch_sequence(folder: str | os.PathLike) -> dict[str, np.ndarray]:
     strips = dict(zip(STRIPS, map_ahead(read_strip, paths), strict=True))
     lengths = {name: len(strip) for name, strip in strips.items()}
     if len(set(lengths.values())) > 1:
-        raise InputError(f"the strips of {folder} have different numbers of patches: {lengths}")
+        raise InputError(
+            f"the strips of {folder} have different numbers of patches: {lengths}; fetch or unpack "
+            "them again"
+        )
     return strips

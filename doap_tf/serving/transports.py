@@ -91,7 +91,7 @@ class GrpcTransport(Transport):
             from tensorflow_serving.apis import prediction_service_pb2_grpc
         except ImportError as error:
             raise InputError(
-                "gRPC needs tensorflow-serving-api: pip install doap_tf[serving], or use REST."
+                "gRPC needs another package: pip install tensorflow-serving-api; or use REST."
             ) from error
         self._endpoint = endpoint
         url = urlsplit(endpoint.address)

@@ -49,7 +49,7 @@ class TrainingConfig:
         precision: `"float32"` or `"mixed_bfloat16"`.
         xla: Whether the step is compiled.
         checkpoint_every: Steps between checkpoints.
-        validate_every: Steps between validations.
+        validate_every: Steps between validations, where there are groups to validate on.
         log_every: Steps between entries of the log.
     """
 
@@ -75,7 +75,7 @@ class TrainingConfig:
     dropout: float = 0.1
     spatial_transformer: bool = False
     padding: str = "replicate"
-    magnification: float = 5.0
+    magnification: float = 14.0
     turn: bool = False
     synchronized_batch_norm: bool = False
     precision: str = "float32"

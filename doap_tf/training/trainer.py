@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 import tqdm
+from absl import logging
 
 from doap_tf import files
 from doap_tf.command_line import Interrupted
@@ -30,7 +31,7 @@ from doap_tf.training.config import TrainingConfig, difference
 from doap_tf.training.step import TrainingStep, make_network
 from doap_tf.training.strategy import is_chief
 from doap_tf.training.summaries import Summaries
-from doap_tf.training.validation import Evaluation, Validation
+from doap_tf.training.validation import Validation
 
 MODEL_FILE = "model.keras"
 
@@ -55,14 +56,15 @@ class Trainer:
         config: Settings.
         groups: Patches to train on, of the network's input size.
         sampler: Makes lists of `config.batch_size` rows of `groups`.
-        validation: Chooses the best model.
+        validation: Chooses the best network; None keeps the last one.
         train_dir: Folder for everything that is written, and to resume from.
         strategy: Devices; the default strategy by default.
         step: A compiled step to reuse, whose settings differ at most in seed, number of steps,
             learning rate and its schedule; it is restarted. By default one is made.
 
     Attributes:
-        descriptor: Describes patches with the network as it was last validated.
+        descriptor: Describes patches with the network as it was last validated, or as it is after
+            the run.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Trainer:
         config: TrainingConfig,
         groups: PatchGroups,
         sampler: Sampler | MixtureSampler,
-        validation: Validation,
+        validation: Validation | None,
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
         step: TrainingStep | None = None,
@@ -102,24 +104,31 @@ class Trainer:
                 f"the network takes patches of {self._step.network.input_size} pixels, but those "
                 f"of {groups.source} have {groups.size}."
             )
-        for patches in (groups, validation.groups):
-            if patches.magnification not in (None, config.magnification):
-                raise InputError(
-                    f"magnification is {config.magnification:g}, but the patches of "
-                    f"{patches.source} were cut at {patches.magnification:g}."
-                )
+        if groups.magnification not in (None, config.magnification):
+            raise InputError(
+                f"magnification is {config.magnification:g}, but the patches of {groups.source} "
+                f"were cut at {groups.magnification:g}."
+            )
+        if validation and validation.groups.magnification not in (None, config.magnification):
+            logging.warning(
+                "magnification is %g, but the patches of %s to validate on were cut at %g.",
+                config.magnification,
+                validation.groups.source,
+                validation.groups.magnification,
+            )
         # A copy without strategy and mixed precision, for validation and export.
         self._plain = make_network(config)
         self.descriptor = Descriptor(self._plain)
         self._checkpoints = Checkpoints(train_dir / "checkpoints")
         self._history: list[dict[str, Any]] = []
-        self._best: dict[str, Any] = {"matching_map": -1.0}
+        self._best: dict[str, Any] | None = None
 
     def run(self) -> DescriptorNetwork:
         """Trains to the end, from the newest checkpoint if there is one.
 
         Returns:
-            The network that was best on the validation groups, also saved as `model.keras`.
+            The network that was best on the validation groups, or without them the last one; also
+            saved as `model.keras`.
 
         Raises:
             Interrupted: After SIGTERM or Ctrl-C, with a checkpoint written.
@@ -135,6 +144,7 @@ class Trainer:
             self._groups, self._sampler, with_sequences=config.same_sequence != "distractors"
         )
         if start == 0:
+            self._draw_groups(summaries)
             self._validate(0, summaries)
         bar = progress(
             title="training",
@@ -161,12 +171,13 @@ class Trainer:
                     speed = len(losses) * config.batch_size / (now - logged)
                     pending, logged = [], now
                     self._log(done, rate, float(np.mean(losses)), speed, summaries, bar)
-                validated = done % config.validate_every == 0 or last
+                validated = last or (self._validation and done % config.validate_every == 0)
                 if validated or stopped or done % config.checkpoint_every == 0:
                     self._checked(pending)
                     pending = []
                     if validated:
                         self._validate(done, summaries)
+                    summaries.flush()
                     self._save(done, batch)
                     logged = time.perf_counter()
                 if stopped and not last:
@@ -195,6 +206,8 @@ class Trainer:
         changed = difference(self._config, state["config"])
         if changed is None and state["data"] != self._groups.source:
             changed = f"the data were {state['data']!r} and are {self._groups.source!r} now"
+        if changed is None and (state["best"] is None) != (self._validation is None):
+            changed = f"it was {'not ' if state['best'] is None else ''}validated"
         if changed is not None:
             raise InputError(
                 f"{self._directory} holds a run that cannot be resumed: {changed}. Choose another "
@@ -268,7 +281,7 @@ class Trainer:
         shown = {"loss": f"{loss:.4f}", "patches/s": f"{speed:,.0f}"}
         if self._config.loss == "average_precision":
             entry["train_average_precision"] = 1 - loss
-        if self._best["matching_map"] >= 0:
+        if self._best is not None:
             shown["mAP"] = f"{self._best['matching_map']:.3f}"
         self._history.append(entry)
         summaries.scalars({k: v for k, v in entry.items() if k != "step"}, done)
@@ -276,7 +289,7 @@ class Trainer:
 
     def _validate(self, done: int, summaries: Summaries) -> None:
         """Scores the network and saves it if it is the best so far."""
-        if not is_chief(self._strategy):
+        if self._validation is None or not is_chief(self._strategy):
             return
         self._copy_weights()
         evaluation = self._validation.evaluate(self.descriptor)
@@ -287,32 +300,34 @@ class Trainer:
         sys.stdout.flush()
         self._history.append({"step": done, "validation": scores})
         summaries.scalars({f"validation/{name}": value for name, value in scores.items()}, done)
-        self._draw(done, evaluation, summaries)
-        summaries.flush()
-        if scores["matching_map"] >= self._best["matching_map"]:
-            self._best = {"step": done, **scores}
-            with files.write_atomically(self._directory / MODEL_FILE) as temporary:
-                self._plain.save(temporary)
-
-    def _copy_weights(self) -> None:
-        for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):
-            plain.assign(trained)
-
-    def _draw(self, done: int, evaluation: Evaluation, summaries: Summaries) -> None:
-        if done == 0:
-            chosen = range(min(12, self._groups.group_count))
-            summaries.image("patch_groups", contact_sheet(self._groups, chosen, columns=16), 0)
         if self._plain.transformer is not None:
             groups = self._validation.groups
             picture = draw_alignment(self.descriptor, groups.patches[groups.rows_of(0)])
             summaries.image("aligned_patches", picture, done)
         distances = (evaluation.matching_distances, evaluation.other_distances)
         summaries.image("distances", draw_distances({"": distances}), done)
+        if self._best is None or scores["matching_map"] >= self._best["matching_map"]:
+            self._best = {"step": done, **scores}
+            self._save_model()
+
+    def _save_model(self) -> None:
+        with files.write_atomically(self._directory / MODEL_FILE) as temporary:
+            self._plain.save(temporary)
+
+    def _copy_weights(self) -> None:
+        for plain, trained in zip(self._plain.weights, self._step.network.weights, strict=True):
+            plain.assign(trained)
+
+    def _draw_groups(self, summaries: Summaries) -> None:
+        chosen = range(min(12, self._groups.group_count))
+        summaries.image("patch_groups", contact_sheet(self._groups, chosen, columns=16), 0)
 
     def _finish(self) -> DescriptorNetwork:
         self._copy_weights()
         if not is_chief(self._strategy):
             return self._plain
+        if self._validation is None:
+            self._save_model()
         self._write_record()
         return tf.keras.models.load_model(self._directory / MODEL_FILE, compile=False)
 
@@ -324,8 +339,9 @@ class Trainer:
                 "replicas": self._strategy.num_replicas_in_sync,
                 "data": {
                     "train": _described(self._groups),
-                    "validation": _described(self._validation.groups),
+                    "validation": self._validation and _described(self._validation.groups),
                 },
+                "model": "last" if self._validation is None else "best",
                 "lists": str(self._sampler),
                 "environment": record.environment(),
                 "best": self._best,

@@ -172,7 +172,8 @@ def test_concatenate_requires_one_size(make_groups):
 
 
 def test_the_magnification_is_kept(make_groups, tmp_path):
-    known = dataclasses.replace(make_groups([2, 2]), magnification=14.0)
+    patches = np.zeros([4, 8, 8], np.uint8)
+    known = PatchGroups.from_arrays(patches, [0, 0, 1, 1], magnification=14.0)
     assert known.save(tmp_path / "groups").magnification == 14
     assert known.subset(np.arange(2)).magnification == 14
     assert PatchGroups.concatenate([make_groups([2]), known]).magnification == 14

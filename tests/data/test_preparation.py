@@ -1,5 +1,6 @@
 """From datasets by name to patch groups, by prepare_main.py and by the library."""
 
+import dataclasses
 import pathlib
 import subprocess
 import sys
@@ -48,23 +49,29 @@ def test_the_command_cuts_photographs_quietly(photos, tmp_path):
         f"--source={photos}",
         f"--output={tmp_path / 'groups'}",
         f"--data_dir={tmp_path / 'data'}",
-        "--magnification=9",
         "--max_groups=20",
         f"--preview={tmp_path / 'sheet.png'}",
     )
     assert ran.returncode == 0, ran.stderr
     groups = PatchGroups.load(tmp_path / "groups")
-    settings = GroupSettings(patch_size=32, magnification=9.0, max_groups=20)
+    settings = GroupSettings(patch_size=32, magnification=14.0, max_groups=20)
     np.testing.assert_array_equal(groups.patches, cut(find_scenes(photos), settings))
-    assert groups.magnification == 9
+    assert groups.magnification == 14
     assert groups.sequence_names == ("chelsea.png", "coffee.png")
     assert set(groups.group_sizes) == {16}
     assert str(settings) in groups.source
     preparing, written, drawn = ran.stdout.splitlines()
     assert "2 scenes of kind photos, 32 pixels" in preparing
     assert f"{len(groups)} patches" in written and f"{groups.group_count} groups" in written
+    assert written.endswith("2 sequences, magnification 14")
     assert "sheet.png" in drawn
     assert ran.stderr == ""
+
+
+def test_the_command_says_whose_photographs_it_takes():
+    ran = run("--output=.")
+    assert ran.stdout.startswith("photographs: those of scikit-image; --source=FOLDER_OR_GLOB")
+    assert len(ran.stdout.splitlines()) == 1
 
 
 def test_the_command_draws_a_folder_that_exists(make_groups, tmp_path):
@@ -111,7 +118,7 @@ def test_mosaics_become_resized_groups_in_their_order(tmp_path):
         np.testing.assert_array_equal(groups.patches[groups.rows_of(number)], expected)
     assert groups.group_count == number + 1
     assert (groups.sequence == -1).all()
-    assert groups.magnification is None
+    assert groups.magnification == 6
 
 
 def test_labels_are_mined_in_large_patches_and_kept(photos, tmp_path):
@@ -142,6 +149,10 @@ def test_photographs_for_training_are_cut_at_the_size_of_the_network(photos, tmp
         settings = GroupSettings(patch_size=32, magnification=7.0, max_groups=10)
         np.testing.assert_array_equal(groups.patches, cut(members, settings))
         assert groups.magnification == 7
+    everything = dataclasses.replace(source, validation_fraction=0.0)
+    train, validation = everything.load(32)
+    assert train.sequence_names == ("chelsea.png", "coffee.png", "rocket.png")
+    assert validation is None is everything.load_validation(32)
     large = source.load_validation(65)
     settings = GroupSettings(patch_size=65, magnification=7.0, max_groups=10)
     np.testing.assert_array_equal(large.patches, cut(scenes[1], settings))
@@ -156,6 +167,9 @@ def test_hpatches_holds_out_sequences_of_the_chosen_split(tmp_path):
     assert sorted(train.sequence_names + validation.sequence_names) == sorted(names)
     (name,) = validation.sequence_names
     np.testing.assert_array_equal(validation.patches, written[name].reshape(-1, 65, 65))
+    everything, nothing = dataclasses.replace(source, validation_fraction=0.0).load(65)
+    assert sorted(everything.sequence_names) == sorted(names) and nothing is None
+    assert everything.magnification == 5
     again = source.load_validation(32)
     assert again.sequence_names == validation.sequence_names and again.size == 32
     with pytest.raises(InputError, match="76 sequences of HPatches split 'a'"):

@@ -1,6 +1,5 @@
 import pathlib
 import pickle
-import tempfile
 
 import cv2
 import numpy as np
@@ -34,16 +33,8 @@ class PhotoPatchesTest(tfds.testing.DatasetBuilderTestCase):
     DATASET_CLASS = photo_patches_dataset_builder.Builder
     SPLITS = {"train": 24, "validation": 12}  # noqa: RUF012
 
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.EXAMPLE_DIR = folder.name
-        write_photographs(pathlib.Path(folder.name))
-        super().setUpClass()
-
     def _make_builder(self, config=None):
-        return make_builder(self.EXAMPLE_DIR, self.tmp_dir)
+        return make_builder(self.dummy_data, self.tmp_dir)
 
     def test_examples_are_the_groups_of_the_library(self):
         builder = self._make_builder()
@@ -53,7 +44,7 @@ class PhotoPatchesTest(tfds.testing.DatasetBuilderTestCase):
             for split in self.SPLITS
             for example in builder.as_dataset(split=split).as_numpy_iterator()
         ]
-        scenes = {scene.name: scene for scene in find_scenes(self.EXAMPLE_DIR)}
+        scenes = {scene.name: scene for scene in find_scenes(self.dummy_data)}
         assert {example["sequence"].decode() for example in examples} == set(scenes)
         for name, scene in scenes.items():
             chosen = [example for example in examples if example["sequence"].decode() == name]
@@ -158,8 +149,10 @@ def test_damaged_photographs_are_skipped_by_name(photographs, tmp_path, caplog):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"kind": "films"}, "unknown kind 'films'"),
-        ({"source": "nowhere"}, "'nowhere' is neither a folder nor a glob"),
+        ({"kind": "films"}, r"unknown kind 'films'.* sequences\.$"),
+        ({"source": "nowhere"}, "'nowhere' is neither .* or no source for those of scikit-image"),
+        ({"source": "nowhere", "kind": "aligned"}, "'nowhere' is neither .* folder of folders"),
+        ({"source": "nowhere", "kind": "sequences"}, "nowhere holds no sequence .* Get Oxford's"),
         ({"source": None, "kind": "aligned"}, "kind 'aligned' requires a source"),
         ({"config": "liberty"}, "photo_patches has no config 'liberty'"),
         ({"validation_fraction": 2.0}, r"validation .* not 2\.0"),
@@ -182,4 +175,4 @@ def test_only_damaged_photographs_prepare_nothing(tmp_path, caplog):
 
 def test_without_source_scikit_image_s_photographs_are_taken(tmp_path):
     builder = photo_patches_dataset_builder.Builder(data_dir=tmp_path)
-    assert builder.builder_config.description.startswith("12 scenes")
+    assert builder.builder_config.description == "12 photographs of scikit-image, 65 pixels"

@@ -3,8 +3,10 @@
 import os
 import pathlib
 import shutil
+import sys
 import urllib.error
 import urllib.request
+import zipfile
 
 import cv2
 import numpy as np
@@ -223,6 +225,86 @@ def test_missing_files_are_named_with_where_to_get_and_to_put_them(
     place = f"folder {original.folder}, into {tmp_path / 'downloads' / 'manual'}"
     for part in [*original.files, *next(iter(original.files.values())), place, "source"]:
         assert part in message
+    assert not prepared(tmp_path)
+
+
+@pytest.mark.parametrize("source", ["nowhere", "empty", "other.zip"])
+@pytest.mark.parametrize(("name", "config"), ADDRESSES)
+def test_a_wrong_source_is_answered_with_where_to_get_the_data(tmp_path, name, config, source):
+    (tmp_path / "empty").mkdir()
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "other data")
+    wrong = builder(name, config=config, source=tmp_path / source, data_dir=tmp_path / "data")
+    with pytest.raises(InputError) as error:
+        wrong.download_and_prepare()
+    message = str(error.value)
+    assert message.startswith(f"source {tmp_path / source} ") and "\n" not in message
+    for url in ADDRESSES[name, config]:
+        folder, _, file = url.rpartition("/")
+        assert folder in message and file in message
+    assert not prepared(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["hpatches", "photo_patches", "rome_patches"])
+def test_an_empty_name_is_no_source(tmp_path, name):
+    with pytest.raises(InputError, match=r"leave it out|or no source"):
+        builder(name, source="", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "archive", "kind"),
+    [
+        ("hpatches", "hpatches-release.zip", "zip"),
+        ("oxford_affine", "graf.tar.gz", "gztar"),
+        ("ubc_phototour", "liberty.zip", "zip"),
+    ],
+)
+@pytest.mark.parametrize("given", ["archive", "folder"])
+def test_a_partial_archive_is_named(tmp_path, name, archive, kind, given):
+    write(name, tmp_path / "unpacked")
+    path = tmp_path / "source" / archive
+    shutil.make_archive(str(path.with_name(archive.split(".")[0])), kind, tmp_path / "unpacked")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    source = path if given == "archive" else path.parent
+    with pytest.raises(InputError, match=rf"{archive} is .* damaged; fetch it again") as error:
+        builder(name, source=source, data_dir=tmp_path / "data").download_and_prepare()
+    assert "\n" not in str(error.value)
+    assert not prepared(tmp_path) and not leftovers(tmp_path / "data")
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_another_scene_is_refused_by_its_name(tmp_path, packed):
+    source = tmp_path / "liberty"
+    write("ubc_phototour", source)
+    if packed:
+        source = shutil.make_archive(str(source), "zip", source)
+    with pytest.raises(InputError, match=r"does not hold notredame, .*/notredame\.zip"):
+        builder(
+            "ubc_phototour", config="notredame", source=source, data_dir=tmp_path / "data"
+        ).download_and_prepare()
+
+
+def test_another_scene_is_refused_by_its_size(tmp_path, monkeypatch):
+    _, points = layouts.write_ubc(tmp_path / "scene", groups=5, pairs=4)
+    notredame = builder(
+        "ubc_phototour", config="notredame", source=tmp_path / "scene", data_dir=tmp_path / "data"
+    )
+    official = {"liberty": len(points), "notredame": 468_159}
+    monkeypatch.setattr(sys.modules[type(notredame).__module__], "_PATCHES", official)
+    with pytest.raises(InputError, match=r"as liberty has; give the config 'liberty' or the fold"):
+        notredame.download_and_prepare()
+
+
+def test_missing_labels_are_named_with_their_address(tmp_path):
+    write("rome_patches", tmp_path / "source")
+    missing = "patch_retrieval_Rome_train_labels.mat"
+    (tmp_path / "source" / missing).unlink()
+    with pytest.raises(
+        InputError, match=rf"source lacks {missing}; download http://.*/RomePatches/{missing} into"
+    ):
+        builder(
+            "rome_patches", source=tmp_path / "source", data_dir=tmp_path / "data"
+        ).download_and_prepare()
     assert not prepared(tmp_path)
 
 

@@ -25,10 +25,10 @@ def trapezoid(distances, labels, positives=None):
 
 
 def matching(descriptors, sequences):
-    """Mean over sequences and targets, by level."""
+    """Mean over targets and sequences of a kind, then over kinds, by level."""
     scores = {}
     for level, prefix in LEVELS.items():
-        values = []
+        values = {}
         for sequence in sequences:
             reference = descriptors[sequence, "ref"]
             for target in range(1, 6):
@@ -38,8 +38,9 @@ def matching(descriptors, sequences):
                     found = [distance(row, other) for other in others]
                     distances.append(min(found))
                     labels.append(found.index(min(found)) == place)
-                values.append(trapezoid(distances, labels, len(reference)))
-        scores[level] = float(np.mean(values))
+                found = values.setdefault(sequence[0], [])
+                found.append(trapezoid(distances, labels, len(reference)))
+        scores[level] = float(np.mean([np.mean(found) for found in values.values()]))
     return scores
 
 

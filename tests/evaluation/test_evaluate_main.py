@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests import layouts
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 
@@ -36,6 +38,32 @@ def test_two_runs_give_identical_files(known, tmp_path):
     assert {path.name for path in (tmp_path / "first").iterdir()} == {"hpatches-all", "cache"}
 
 
+def test_magnification_of_oxford(tmp_path):
+    """Warns of every model that is evaluated at another than its own; `own` mends it."""
+    layouts.write_image_sequences(tmp_path / "data", size=(120, 160))
+    flags = [
+        "--model=rootsift,beblid",
+        "--benchmark=oxford",
+        "--detectors=dog",
+        f"--data_dir={tmp_path / 'data/graf'}",
+        f"--report_dir={tmp_path / 'reports'}",
+    ]
+    paper, own = run(*flags), run(*flags, "--magnification=own")
+    assert (paper.returncode, own.returncode) == (0, 0), paper.stderr + own.stderr
+    warnings = [line for line in paper.stderr.splitlines() if "WARNING" in line]
+    assert len(warnings) == 2 and "WARNING" not in own.stderr
+    for line, name, magnification in zip(
+        warnings, ("rootsift", "beblid"), ("5.303×", "6.75×"), strict=True
+    ):
+        assert name in line and magnification in line and "--magnification=own" in line
+        assert (
+            f"{name}: dog frames, patches at {magnification} (the descriptor's own)" in own.stdout
+        )
+    assert paper.stdout.count("patches at 3× (the paper's)") == 1
+    record = json.loads((tmp_path / "reports/oxford-graf/beblid.json").read_text("utf-8"))
+    assert "patches at 6.75×" in record["protocol"]
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
@@ -45,6 +73,24 @@ def test_two_runs_give_identical_files(known, tmp_path):
         (
             ["--model=sift", "--benchmark=hpatches", "--data_dir={}", "--report_dir={}"],
             "holds no sequence folders",
+        ),
+        (
+            ["--model=sift", "--benchmark=ubc", "--data_dir={}", "--report_dir={}"],
+            "none of the folders liberty, notredame, yosemite",
+        ),
+        (
+            ["--model=none:f", "--benchmark=rome", "--data_dir={}", "--report_dir={}"],
+            "no module none",
+        ),
+        (
+            [
+                "--model=sift",
+                "--benchmark=oxford",
+                "--magnification=x",
+                "--data_dir=.",
+                "--report_dir={}",
+            ],
+            "--magnification=x must be a number above 0, paper or own",
         ),
     ],
 )

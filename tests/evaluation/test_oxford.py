@@ -39,6 +39,38 @@ def test_a_false_homography_makes_all_matches_wrong(tmp_path):
     assert scores["dog"]["mean"] < 0.05
 
 
+class Recorder:
+    """SIFT that keeps the sums of the patches it is given."""
+
+    norm, dimension = SIFT.descriptor.norm, SIFT.descriptor.dimension
+
+    def __init__(self, **attributes):
+        self.sums = []
+        vars(self).update(attributes)
+
+    def describe(self, patches, batch_size=1024):
+        self.sums.append(int(patches.sum()))
+        return SIFT.descriptor.describe(patches)
+
+
+def test_magnification_is_the_papers_or_the_descriptors_own(tmp_path):
+    write_still_sequence(tmp_path / "v_still", np.eye(3))
+
+    def evaluated(name, descriptor, **chosen):
+        benchmark = Oxford(tmp_path, tmp_path / name, detectors=["dog"], **chosen)
+        return benchmark.evaluate(Model("m", descriptor)).protocol, descriptor.sums
+
+    paper, at_3 = evaluated("paper", Recorder(magnification=5.0))
+    own, at_own = evaluated("own", Recorder(magnification=5.0), magnification=None)
+    chosen, at_5 = evaluated("chosen", Recorder(), magnification=5.0)
+    without, at_default = evaluated("without", Recorder(), magnification=None)
+    assert "patches at 3× (the paper's)" in paper and "5× (the descriptor's own)" in own
+    assert "5× (chosen)" in chosen and "3× (the paper's; the descriptor has none" in without
+    assert at_own == at_5 != at_3 == at_default
+    with pytest.raises(InputError, match="magnification must be a number above 0, not nan"):
+        Oxford(tmp_path, tmp_path, magnification=float("nan"))
+
+
 def test_both_layouts_and_order_of_descriptors(tmp_path):
     layouts.write_image_sequences(tmp_path / "oxford", size=(180, 240))
     benchmark = Oxford(tmp_path / "oxford", tmp_path / "cache")

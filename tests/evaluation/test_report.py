@@ -1,6 +1,7 @@
 """Reports: exact fields, all files, whole or not at all."""
 
 import csv
+import dataclasses
 import json
 import re
 
@@ -8,7 +9,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.evaluation import HPatches, Model, PatchSequences, Result, write_report
-from doap_tf.evaluation.report import comparison_tables
+from doap_tf.evaluation.report import comparison_tables, protocols
 from doap_tf.evaluation.result import flattened
 from doap_tf.metrics import NORM_HAMMING
 from tests.evaluation.descriptors import Reader
@@ -84,6 +85,17 @@ def test_details_are_the_means_of_the_summary(results):
     assert sum(verification) / 6 == pytest.approx(tables["Summary"]["verification"])
     bars = results[0].plots.bars
     assert [bar.value for bar in bars.values()] == list(results[0].summary.values())
+
+
+def test_protocols_that_differ_are_all_shown(tmp_path):
+    first, second = ubc_result("one", 0.1, None), ubc_result("two", 0.2, None)
+    assert protocols([first, second]) == ["p."]
+    other = dataclasses.replace(second, protocol="q")
+    assert protocols([first, other]) == ["one: p.", "two: q."]
+    folder = write_report([first, other], tmp_path)
+    for name in ("scores.md", "index.html"):
+        text = (folder / name).read_text("utf-8")
+        assert "one: p." in text and "two: q." in text
 
 
 def test_markdown_compares_the_models(results, folder):

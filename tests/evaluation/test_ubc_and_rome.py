@@ -13,23 +13,21 @@ from tests.evaluation.descriptors import Reader
 
 
 def plain_fpr95(folder, patches, norm):
-    """Goes through the list of pairs, nearest first, until 95 % of the matches are in."""
+    """Raises the threshold until 95 % of the matches are accepted."""
     table = np.loadtxt(folder / "m50_100000_100000_0.txt", int)
     scored = []
-    for order, (first, point, _, second, other_point, *_) in enumerate(table):
+    for first, point, _, second, other_point, *_ in table:
         rows = (patches[first, 0, :32], patches[second, 0, :32])
         if norm == NORM_HAMMING:
             value = np.unpackbits(rows[0] ^ rows[1]).sum()
         else:
             value = np.linalg.norm(rows[0].astype(float) - rows[1])
-        scored.append((value, order, point == other_point))
-    matches, wrong = sum(label for *_, label in scored), 0
-    accepted = 0
-    for *_, label in sorted(scored):
-        accepted += label
-        wrong += not label
-        if accepted >= 0.95 * matches:
-            return wrong / (len(scored) - matches)
+        scored.append((value, point == other_point))
+    matches = sum(label for _, label in scored)
+    for threshold, _ in sorted(scored):
+        accepted = [label for value, label in scored if value <= threshold]
+        if sum(accepted) >= 0.95 * matches:
+            return accepted.count(False) / (len(scored) - matches)
 
 
 @pytest.mark.parametrize("norm", [NORM_L2, NORM_HAMMING])
@@ -79,22 +77,41 @@ def test_missing_pairs_are_named(tmp_path):
         UBC(tmp_path, tmp_path / "cache")
 
 
-def test_rome(tmp_path):
+@pytest.mark.parametrize("queries", ["first", "all"])
+def test_rome(tmp_path, queries):
+    """The layout has the queries first; `all` lets every patch search the rest."""
     halves = layouts.write_rome(tmp_path, groups=6)
-    result = Rome(tmp_path, tmp_path / "cache", method="mean_precision").evaluate(
+    result = Rome(tmp_path, tmp_path / "cache", queries=queries, method="mean_precision").evaluate(
         Model("m", Reader())
     )
+    assert f"queries={queries}" in result.protocol
+    firsts = np.arange(0, 60, 10)
     for half, patches in halves.items():
         rows = patches.reshape(-1, 51 * 51)[:, :32].astype(float)
         groups = np.repeat(np.arange(6), 10)
         values = []
-        for query in range(60):
+        for query in range(60) if queries == "all" else firsts:
             others = np.arange(60) != query
+            if queries == "first":
+                others[firsts] = False
             scores = -np.linalg.norm(rows[others] - rows[query], axis=1)
             relevant = groups[others] == groups[query]
             values.append(sklearn.metrics.average_precision_score(relevant, scores))
         assert result.scores[half]["map"] == pytest.approx(np.mean(values), abs=1e-6)
     assert set(result.summary) == {"mAP train", "mAP test"}
+
+
+def test_the_first_patch_of_each_group_queries_by_default(tmp_path):
+    layouts.write_rome(tmp_path, groups=3)
+    model = Model("m", Reader())
+    default, first, every = (
+        Rome(tmp_path, tmp_path / "cache", **chosen).evaluate(model)
+        for chosen in ({}, {"queries": "first"}, {"queries": "all"})
+    )
+    assert (default.scores, default.protocol) == (first.scores, first.protocol)
+    assert default.scores != every.scores
+    with pytest.raises(InputError, match="one of first, all, not 'last'"):
+        Rome(tmp_path, tmp_path / "cache", queries="last")
 
 
 def test_missing_rome_file_is_named(tmp_path):

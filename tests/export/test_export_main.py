@@ -58,9 +58,9 @@ def test_exports_and_measures_a_training_directory(groups, tmp_path):
     assert record["scores"]["int8"]["bytes"] == size
 
 
-def test_int8_without_groups_is_calibrated_on_sample_photographs(tmp_path):
+def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     done = _run(
-        *("--model=doap-mobile-256b", f"--export_dir={tmp_path}", "--formats=tflite"),
+        *("--model=doap-mobile-256b", f"--export_dir={tmp_path}"),
         *("--precisions=int8", "--batch_sizes="),
     )
     assert done.returncode == 0, done.stderr
@@ -70,6 +70,10 @@ def test_int8_without_groups_is_calibrated_on_sample_photographs(tmp_path):
     expected = doap_tf.from_pretrained("doap-mobile-256b").describe(patches)
     differing = np.bitwise_count(expected ^ exported.describe(patches)).sum(axis=1)
     assert differing.mean() < 0.05 * exported.dimension
+    shipped = (ROOT / "doap_tf/descriptors/weights/doap-mobile-256b.md").read_text()
+    (training,) = (line for line in shipped.splitlines() if line.startswith("- **Training**"))
+    card = tmp_path / "doap-mobile-256b/1/assets.extra/MODEL_CARD.md"
+    assert training in card.read_text().splitlines()
 
 
 @pytest.mark.parametrize(

@@ -31,5 +31,5 @@ def test_onnx_runtime_gives_what_the_network_gives(networks, groups, name):
 
 def test_without_tf2onnx_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(InputError, match=r"pip install doap_tf\[onnx\]"):
+    with pytest.raises(InputError, match="pip install tf2onnx"):
         convert_to_onnx(DescriptorNetwork(8, width=0.1))

@@ -3,6 +3,7 @@ import json
 import cv2
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import doap_tf
 from doap_tf.descriptors import load, pooled_descriptor
@@ -326,7 +327,7 @@ def test_chunks_do_not_matter(magnification, monkeypatch):
         ({"descriptor": "orb", "magnification": (8, 28)}, "odd number.*2"),
         ({"descriptor": "rootsift", "magnification": (8, 28)}, "magnification.*rootsift"),
         ({"descriptor": "rootsift", "magnification": 5.0}, "magnification.*rootsift"),
-        ({"descriptor": "pixels", "max_keypoints": 0}, "max_keypoints"),
+        ({"descriptor": "pixels", "max_keypoints": -1}, "max_keypoints"),
         ({"descriptor": object()}, "object has no describe"),
     ],
 )
@@ -338,6 +339,24 @@ def test_bad_arguments_are_named(kwargs, message):
 def test_an_unknown_network_is_named():
     with pytest.raises(InputError, match="no-such-network"):
         DescriptorExtractor("no-such-network")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        cv2.error("OpenCV(5.0.0) alloc.cpp:52: error: (-4:Insufficient memory) Failed to allocate"),
+        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor"),
+    ],
+    ids=["NumPy", "OpenCV", "TensorFlow"],
+)
+def test_too_little_memory_is_said_with_the_size_of_the_image(error):
+    class Large:
+        def detect(self, image, mask=None):
+            raise error
+
+    with pytest.raises(InputError, match=r"400 × 300 pixels.*memory.*smaller"):
+        DescriptorExtractor("pixels", Large()).extract(views()[0])
 
 
 def test_real_networks_drop_into_opencv():

@@ -3,7 +3,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import GEOMETRIES, verify
+from doap_tf.matching import ESTIMATORS, GEOMETRIES, verify
 from tests.matching.scene import HOMOGRAPHY, corner_error
 
 INTRINSICS1 = np.array([[700.0, 0, 320], [0, 710, 240], [0, 0, 1]])
@@ -44,10 +44,12 @@ def unit(matrix):
     return matrix * np.sign(matrix.flat[np.abs(matrix).argmax()])
 
 
-def test_a_homography_is_found_among_wrong_matches():
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_homography_is_found_among_wrong_matches(estimator):
     points1, points2, right = planar_matches()
-    verification = verify(points1, points2, "homography", threshold=2.0)
-    assert corner_error(verification.model) < 0.5
+    verification = verify(points1, points2, "homography", threshold=2.0, estimator=estimator)
+    # A sample of four determines plain RANSAC's model.
+    assert corner_error(verification.model) < (1.0 if estimator == "ransac" else 0.5)
     assert verification.inliers[right].mean() > 0.98
     assert verification.inliers[~right].mean() < 0.02
 
@@ -62,9 +64,12 @@ def test_residuals_of_a_homography_are_distances_in_the_second_image():
     np.testing.assert_array_equal(inliers, residuals <= 3.0)
 
 
-def test_a_fundamental_matrix_is_found_among_wrong_matches():
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_fundamental_matrix_is_found_among_wrong_matches(estimator):
     points1, points2, right, _ = spatial_matches()
-    model, inliers, residuals = verify(points1, points2, "fundamental", threshold=1.5)
+    model, inliers, residuals = verify(
+        points1, points2, "fundamental", threshold=1.5, estimator=estimator
+    )
     # How far true points lie from the epipolar lines of the model says more than its numbers.
     exact1, exact2, _, _ = spatial_matches(noise=0)
     ones = np.ones((len(exact1), 1))
@@ -81,13 +86,25 @@ def test_a_fundamental_matrix_is_found_among_wrong_matches():
     assert residuals[place] == pytest.approx(abs(algebraic) / gradient)
 
 
-def test_an_essential_matrix_is_found_with_two_cameras():
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_essential_matrix_is_found_with_two_cameras(estimator):
     points1, points2, right, essential = spatial_matches()
     model, inliers, _ = verify(
-        points1, points2, "essential", 1.5, intrinsics1=INTRINSICS1, intrinsics2=INTRINSICS2
+        points1, points2, "essential", 1.5, INTRINSICS1, INTRINSICS2, estimator=estimator
     )
     assert np.abs(unit(model) - unit(essential)).max() < 0.02
     assert inliers[right].mean() > 0.95 and inliers[~right].mean() < 0.1
+
+
+def test_prosac_draws_from_the_nearest_matches_first():
+    points1, points2, right = planar_matches()
+    distances = np.random.default_rng(2).uniform(size=len(right)) + ~right
+    order = np.argsort(distances)
+    sorted_before = verify(points1[order], points2[order], estimator="prosac")
+    by_distance = verify(points1, points2, estimator="prosac", distances=distances)
+    np.testing.assert_array_equal(by_distance.model, sorted_before.model)
+    np.testing.assert_array_equal(by_distance.inliers[order], sorted_before.inliers)
+    assert (verify(points1, points2, estimator="prosac").model != by_distance.model).any()
 
 
 def test_one_camera_serves_both_images_if_only_one_is_given():
@@ -97,11 +114,12 @@ def test_one_camera_serves_both_images_if_only_one_is_given():
     np.testing.assert_array_equal(alone.model, twice.model)
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("geometry", GEOMETRIES)
-def test_a_seed_decides_the_result(geometry):
+def test_a_seed_decides_the_result(geometry, estimator):
     points1, points2, _, _ = spatial_matches(60, noise=2.0)
     models = [
-        verify(points1, points2, geometry, 2.0, intrinsics1=INTRINSICS1, seed=seed).model
+        verify(points1, points2, geometry, 2.0, INTRINSICS1, None, seed, estimator).model
         for seed in (5, 5, 6, 7, 8)
     ]
     np.testing.assert_array_equal(models[0], models[1])
@@ -132,6 +150,7 @@ def test_bad_arguments_are_named():
     for kwargs, message in (
         ({"geometry": "affine"}, "geometry.*affine"),
         ({"threshold": 0}, "threshold"),
+        ({"estimator": "lmeds"}, "estimator.*magsac.*lmeds"),
         ({"geometry": "essential"}, "intrinsics"),
         ({"geometry": "essential", "intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
         ({"points2": np.zeros((8, 2))}, "9.*8"),

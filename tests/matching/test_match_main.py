@@ -52,6 +52,43 @@ def test_a_pair_is_matched_and_drawn(folder):
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["frames.png", "matches.png"]
 
 
+def test_without_images_a_sample_is_matched(folder, tmp_path):
+    finished = run(tmp_path, "--model=rootsift", "--max_keypoints=500", "--estimator=ransac")
+    assert finished.returncode == 0, finished.stderr
+    assert "no images given" in finished.stdout.splitlines()[0]
+    assert "inliers of this fundamental" in finished.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["matches.png"]
+
+
+def test_an_image_too_large_for_the_memory_is_named(folder):
+    program = """
+import cv2
+from doap_tf import matching
+from doap_tf.commands import match
+def large(self, image):
+    raise cv2.error("(-4:Insufficient memory) Failed to allocate 999 bytes")
+matching.DescriptorExtractor._detect = lambda self, image, mask: large(self, image)
+match.run()
+"""
+    arguments = ["--image1=a.png", "--image2=b.png", "--model=sift"]
+    finished = run(folder, *arguments, program=["-c", program])
+    assert finished.returncode == 2
+    assert re.fullmatch(r"error: a\.png: .*400 × 300 pixels.*\n", finished.stderr)
+
+
+def test_names_that_hloc_cannot_read_are_refused_before_any_work(folder, tmp_path):
+    for name in ("my a.png", "b.png"):
+        (tmp_path / name).write_bytes((folder / name[-5:]).read_bytes())
+    arguments = ["--images=*.png", "--model=sift", "--max_keypoints=50", "--output=out"]
+    refused = run(tmp_path, *arguments)
+    assert refused.returncode == 2 and "'my a.png'" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    colmap = run(tmp_path, *arguments, "--format=colmap")
+    assert colmap.returncode == 0, colmap.stderr
+    with sqlite3.connect(tmp_path / "out/database.db") as database:
+        assert database.execute("SELECT name FROM images").fetchall() == [("b.png",), ("my a.png",)]
+
+
 def test_several_outputs_and_home(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
     finished = run(
@@ -95,8 +132,10 @@ def test_sequential_and_listed_pairs(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--images"),
+        (["--images="], "--images"),
         (["--image1=a.png"], "--image2"),
+        (["--image1=a.png", "--image2=b.png", "--images=*.png"], "--images"),
+        (["--image1=a.png", "--image2=b.png", "--estimator=best"], "estimator.*magsac"),
         (["--images=*.png", "--output=x", "--format=csv"], "--format"),
         (["--image1=a.png", "--image2=b.png", "--intrinsics=1,2"], "--intrinsics"),
         (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
@@ -133,6 +172,11 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     report = json.loads((folder / "many/report.json").read_text())
     assert set(report["images"]) == {"a.png", "b.png", "c.png"} and len(report["pairs"]) == 3
     assert list(report["failures"]) == ["broken.png"]
+    assert report["settings"]["estimator"] == "magsac"
+    page = (folder / "many/index.html").read_text("utf-8")
+    for link in re.findall(r'href="([^"]+)"', page):
+        assert (folder / "many" / link).is_file()
+    assert page.count("<img ") == 3 and "a.png – b.png" in page
     for pair in report["pairs"]:
         assert pair["matches"] >= pair["inliers"] > 0 and np.shape(pair["model"]) == (3, 3)
 

@@ -4,7 +4,8 @@ import pytest
 
 import doap_tf
 from doap_tf.errors import InputError
-from doap_tf.matching import DescriptorExtractor, Matcher
+from doap_tf.features import detect
+from doap_tf.matching import DescriptorExtractor, Matcher, verify
 from tests.matching.scene import HOMOGRAPHY, corner_error, views
 
 
@@ -39,6 +40,27 @@ def test_settings_are_passed_on():
     np.testing.assert_array_equal(pair.indices, expected.indices)
     assert pair.geometry is None and pair.model is None and pair.inliers.all()
     assert 0 < len(pair.indices) < 90
+
+
+def test_the_estimator_is_passed_on():
+    pair = doap_tf.match_images(*views(), "sift", max_keypoints=200, estimator="prosac")
+    expected = verify(pair.points1, pair.points2, estimator="prosac", distances=pair.distances)
+    np.testing.assert_array_equal(pair.model, expected.model)
+    assert (verify(pair.points1, pair.points2).model != pair.model).any()
+    assert Matcher(estimator="prosac").settings()["estimator"] == "prosac"
+    assert "estimator" not in Matcher(geometry=None, estimator="prosac").settings()
+
+
+def test_keypoints_are_limited_unless_all_are_wanted(monkeypatch):
+    limits = []
+    monkeypatch.setattr(
+        "doap_tf.matching.descriptor_extractor.detect",
+        lambda image, detector, limit, *_: limits.append(limit) or detect(image, detector, 2),
+    )
+    for kwargs in ({}, {"max_keypoints": None}, {"max_keypoints": 0}, {"max_keypoints": 7}):
+        doap_tf.match_images(*views(), "sift", **kwargs)
+        assert len(DescriptorExtractor("sift", **kwargs).detect(views()[0])) == 2
+    assert limits == [8192] * 3 + [None] * 6 + [7] * 3
 
 
 def test_magnifications_are_passed_on():
@@ -103,6 +125,7 @@ def test_settings_of_a_matcher_are_checked_at_once():
     for kwargs, message in (
         ({"method": "best"}, "method"),
         ({"geometry": "affine"}, "geometry"),
+        ({"estimator": "best"}, "estimator"),
         ({"geometry": "essential"}, "intrinsics"),
         ({"intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
         ({"ratio": 2.0}, "ratio"),

@@ -31,11 +31,22 @@ def test_a_file_of_pairs_counts_each_once(tmp_path):
     assert read_pairs(path, NAMES) == [("e.jpg", "a.jpg"), ("a.jpg", "c/d.jpg")]
 
 
+def test_names_with_spaces_are_found_where_a_line_has_one_meaning(tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_text("my  photo.jpg b.jpg\nb.jpg\ta b.jpg\n")
+    names = ["my  photo.jpg", "a b.jpg", "b.jpg"]
+    assert read_pairs(path, names) == [("my  photo.jpg", "b.jpg"), ("b.jpg", "a b.jpg")]
+    path.write_text("a b c\n")
+    with pytest.raises(InputError, match=r"line 1.*more than one way"):
+        read_pairs(path, ["a", "a b", "b c", "c"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (b"a.jpg b.jpg\na.jpg\n", "line 2"),
         (b"a.jpg a.jpg\n", "line 1"),
+        (b"a.jpg b.jpg e.jpg\n", "line 1.*two images"),
         (b"a.jpg x.jpg\n", "line 1.*x.jpg.*a.jpg"),
         (b"\xff\xfe\x00", "pairs.txt"),
     ],

@@ -76,6 +76,27 @@ def test_retrieval_ties_keep_their_order():
     np.testing.assert_allclose(values, [1 / 2, 1])
 
 
+@pytest.mark.parametrize("memory_mb", [0.001, 512])
+def test_chosen_queries_are_not_in_the_database(memory_mb):
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(6), 4)
+    rows = rng.standard_normal((6, 8))[groups] + rng.standard_normal((24, 8))
+    queries = np.array([22, 1, 4, 9])
+    values = retrieval_average_precisions(
+        rows, groups, NORM_L2, "mean_precision", memory_mb, queries
+    )
+    others = [place for place in range(24) if place not in queries]
+    expected = [
+        sklearn.metrics.average_precision_score(
+            groups[others] == groups[query], -np.linalg.norm(rows[others] - rows[query], axis=1)
+        )
+        for query in queries
+    ]
+    np.testing.assert_allclose(values, expected)
+    everything = retrieval_average_precisions(rows, groups, NORM_L2, "mean_precision")
+    assert not np.allclose(values, everything[queries])
+
+
 def test_retrieval_without_pairs_is_empty():
     values = retrieval_average_precisions(np.zeros((3, 2)), np.arange(3), NORM_L2)
     assert values.shape == (0,)

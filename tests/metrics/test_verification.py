@@ -14,14 +14,12 @@ pairs = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=2, max_si
 
 
 def counted_rate(distances, matches, recall):
-    """Accepts one pair after the other until enough matches are in, in whole numbers."""
+    """Raises the threshold until enough matches are accepted, in whole numbers."""
     wanted, total = round(recall * 100), sum(matches)
-    accepted = wrong = 0
-    for place in sorted(range(len(distances)), key=lambda place: distances[place]):
-        accepted += matches[place]
-        wrong += not matches[place]
-        if 100 * accepted >= wanted * total:
-            return wrong / (len(matches) - total)
+    for threshold in sorted(set(distances)):
+        labels = [m for d, m in zip(distances, matches, strict=True) if d <= threshold]
+        if 100 * sum(labels) >= wanted * total:
+            return labels.count(False) / (len(matches) - total)
 
 
 @settings(deadline=None)
@@ -30,6 +28,33 @@ def test_rate_with_ties(entries, recall):
     distances, matches = map(list, zip(*entries, strict=True))
     expected = counted_rate(distances, matches, recall)
     assert false_positive_rate(distances, matches, recall) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_ties_at_the_threshold_are_accepted_together(order):
+    """Distances 0 (8 matches), 1 (2 matches, 3 others), 2 (7 others)."""
+    distances = np.repeat([0, 1, 1, 2], [8, 2, 3, 7])[::order]
+    matches = np.repeat([True, True, False, False], [8, 2, 3, 7])[::order]
+    assert false_positive_rate(distances, matches) == pytest.approx(0.3)
+    assert false_positive_rate(distances, matches, recall=0.8) == 0
+
+
+@settings(deadline=None)
+@given(pairs, st.randoms())
+def test_the_order_of_pairs_does_not_matter(entries, random):
+    shuffled = random.sample(entries, len(entries))
+    for measure in (false_positive_rate, roc_auc):
+        assert measure(*zip(*entries, strict=True)) == pytest.approx(
+            measure(*zip(*shuffled, strict=True))
+        )
+
+
+def test_rate_is_the_first_point_of_the_curve_with_enough_recall():
+    rng = np.random.default_rng(0)
+    matches = rng.random(5000) < 0.5
+    bits = rng.binomial(64, np.where(matches, 0.2, 0.4))
+    false, true = roc_curve(bits, matches)
+    assert false_positive_rate(bits, matches) == false[np.argmax(true >= 0.95)]
 
 
 @pytest.mark.parametrize("matches", range(1, 200))

@@ -15,7 +15,7 @@ from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from tests.features.pictures import photograph
 
-SETTINGS = GroupSettings(patch_size=32, max_groups=60)
+SETTINGS = GroupSettings(patch_size=32, magnification=5.0, max_groups=60)
 
 
 def correlation(patches, others):

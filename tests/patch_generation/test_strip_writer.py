@@ -28,6 +28,14 @@ def test_strips_read_back_as_the_groups(tmp_path):
     assert strip.shape == (65 * len(groups.patches), 65)
 
 
+def test_strips_show_as_much_as_those_of_hpatches(tmp_path):
+    cv2.imwrite(str(tmp_path / "cat.png"), photograph("chelsea")[:160, :200])
+    (scene,) = find_scenes(tmp_path)
+    (written,) = write_strips([scene], tmp_path / "strips", processes=1)
+    expected = cut_groups(scene, GroupSettings(magnification=5.0)).patches[:, 0]
+    np.testing.assert_array_equal(read_patch_sequence(written)["ref"], expected)
+
+
 def test_scenes_of_the_same_name_are_refused(tmp_path):
     scenes = [Scene(name, "photos", ()) for name in ("a/b.png", "a b.jpg")]
     with pytest.raises(InputError, match="two scenes would be written as v_a_b"):

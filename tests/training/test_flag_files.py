@@ -13,6 +13,7 @@ from tests.training import launch
 
 FLAG_FILES = sorted((launch.REPOSITORY / "flags").glob("*.cfg"))
 PRETRAINED = [file for file in FLAG_FILES if file.stem.startswith("doap-")]
+PAPER = [file for file in FLAG_FILES if file.stem.split("_")[0] in ("hpatches", "rome", "ubc")]
 TWO_REPLICAS = ("hpatches", "ubc_st")
 
 
@@ -51,6 +52,8 @@ def check_runs(flag_file, sources, tmp_path, *more, large):
     assert record["replicas"] == (2 if two else 1)
     losses = [entry["loss"] for entry in record["history"] if "loss" in entry]
     assert losses and all(0 <= loss <= 1 for loss in losses)
+    assert record["model"] == ("last" if flag_file in PAPER else "best")
+    assert (tmp_path / "run" / "matches.png").exists()
     loaded = subprocess.run(
         [
             sys.executable,
@@ -119,9 +122,16 @@ def test_every_shipped_network_is_what_its_flag_file_trains(flag_file, tmp_path)
     check_pretrained(flag_file, tmp_path, "--sampler=groups", "--batch_size=48", "--steps=2")
 
 
+@pytest.mark.parametrize("flag_file", PAPER, ids=lambda file: file.stem)
+def test_the_paper_trains_on_all_the_data(flag_file):
+    given = flag_file.read_text().splitlines()
+    assert "--validation_fraction=0" in given
+    assert ("--transformer_rate=0.01" in given) == ("--spatial_transformer" in given)
+
+
 def test_all_are_there_and_say_how_to_run_them():
-    wanted = {"quickstart", "hpatches", "hpatches_plain", "rome", "rome_binary", "photos"}
-    wanted |= set(doap_tf.list_pretrained())
+    wanted = {"quickstart", "photos", "rome", "rome_binary", *doap_tf.list_pretrained()}
+    wanted |= {"hpatches", "hpatches_plain", "hpatches_st"}
     wanted |= {"ubc", "ubc_binary", "ubc_st", "ubc_st_binary"}
     assert wanted == {file.stem for file in FLAG_FILES}
     for file in FLAG_FILES:

@@ -32,6 +32,13 @@ def test_of_several_datasets_those_with_sequences_take_the_share(groups_of_image
     assert isinstance(others, GroupSampler)
 
 
+def test_datasets_of_few_images_take_part_with_all_of_them(groups_of_images):
+    two = groups_of_images.subset(np.arange(32))
+    sampler = make_sampler("same_sequence", [groups_of_images, two], [], 16, 0, 2)
+    assert [part.sequences_per_batch for part in sampler.samplers] == [4, 2]
+    assert len(next(sampler)) == 16
+
+
 def test_a_share_requires_the_sampler_that_has_one():
     with pytest.raises(InputError, match="sequence_share requires the sampler same_sequence"):
         make_sampler("groups", [make_groups()], [], 16, 0, None, 0.5)

@@ -1,13 +1,31 @@
 """The command as users call it: what it writes, and how it refuses."""
 
+import contextlib
 import dataclasses
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import flags
 
+from doap_tf import command_line
+from doap_tf.commands import train
+from tests import layouts
 from tests.training import launch
+
+
+@contextlib.contextmanager
+def flags_of_train():
+    """Puts all flags back at the end."""
+    flags.FLAGS.unparse_flags()
+    saved = flags.FLAGS.flag_values_dict()
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            flags.FLAGS[name].value = value
+            flags.FLAGS[name].present = 0
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +37,8 @@ def groups(tmp_path_factory):
 def finished(tmp_path_factory):
     """A run of a network with a transformer, in a process that has neither OpenCV nor TFDS."""
     folder = tmp_path_factory.mktemp("finished")
-    groups = launch.make_groups(size=42).save(folder / "groups").directory
+    groups = dataclasses.replace(launch.make_groups(size=42), magnification=7.0)
+    groups = groups.save(folder / "groups").directory
     (folder / "blocked").mkdir()
     for name in ("cv2", "tensorflow_datasets"):
         (folder / "blocked" / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')")
@@ -56,12 +75,14 @@ def test_labels_are_mined_in_groups_that_were_prepared(tmp_path):
 def test_scores_are_shown(finished):
     _, output = finished
     assert "untrained" in output and "trained (" in output
+    assert "152 patches in 38 groups at magnification 7, validating on 8 patches" in output
 
 
 def test_the_record_tells_all(finished):
     train_dir, _ = finished
     record = json.loads((train_dir / "train.json").read_text())
     assert record["config"]["spatial_transformer"] and record["config"]["steps"] == 6
+    assert record["config"]["magnification"] == 7
     assert record["environment"]["packages"]["tensorflow"] == tf.__version__
     assert len(record["data"]["train"]["sha256"]) == 64
     assert record["lists"].startswith("GroupSampler(batch_size=")
@@ -132,7 +153,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("arguments", "message"),
     [
         (["--flagfile=flags/no_such.cfg"], "no_such.cfg"),
         (["--no_such_flag=1"], "no_such_flag"),
@@ -166,38 +187,83 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
             "has no mined labels",
         ),
         (
-            ["--groups=MAGNIFIED", "--steps=5", "--batch_size=16"],
-            "magnification is 5, but the patches of arrays were cut at 14",
+            ["--groups=MAGNIFIED", "--steps=5", "--batch_size=16", "--magnification=5"],
+            "--magnification is 5, but the patches were cut at 7",
+        ),
+        (["--groups=GROUPS", "--steps=5", "--magnification=0"], "magnification must be above 0"),
+        (
+            ["--groups=GROUPS,MAGNIFIED,HALF", "--steps=5", "--batch_size=16"],
+            "cut at 3.5 and 7: give --magnification",
+        ),
+        (
+            ["--dataset=photo_patches", "--compare=sift", "--validation_fraction=0", "--steps=5"],
+            "--compare requires --dataset and a --validation_fraction above 0",
+        ),
+        (
+            ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--validation_fraction=-1"],
+            "fraction for validation must be in (0, 1), not -1",
+        ),
+        (
+            ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--sampler=same_sequence"],
+            "has no sequences, which the sampler same_sequence requires: choose the sampler groups",
         ),
         (["--groups=GROUPS", "--epochs=inf"], "--epochs must be a finite number, not inf"),
     ],
 )
-def test_bad_input_is_one_line_and_nothing_is_written(flags, message, groups, tmp_path, capfd):
-    from absl import flags as absl_flags
-
-    from doap_tf import command_line
-    from doap_tf.commands import train
-
+def test_bad_input_is_one_line_and_nothing_is_written(arguments, message, groups, tmp_path, capfd):
     train_dir = tmp_path / "run"
-    magnified = dataclasses.replace(launch.make_groups(), magnification=14.0)
-    folders = {"GROUPS": groups, "MAGNIFIED": magnified.save(tmp_path / "magnified").directory}
-    arguments = flags
+    folders = {"GROUPS": groups}
+    for name, magnification in (("MAGNIFIED", 7.0), ("HALF", 3.5)):
+        known = dataclasses.replace(launch.make_groups(), magnification=magnification)
+        folders[name] = known.save(tmp_path / name).directory
     for name, folder in folders.items():
         arguments = [flag.replace(name, str(folder)) for flag in arguments]
-    absl_flags.FLAGS.unparse_flags()
-    saved = absl_flags.FLAGS.flag_values_dict()
-    try:
-        with pytest.raises(SystemExit) as exit_:
-            argv = command_line._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
-            command_line._guarded(train.main, argv)
-    finally:
-        for name, value in saved.items():
-            absl_flags.FLAGS[name].value = value
-            absl_flags.FLAGS[name].present = 0
+    with flags_of_train(), pytest.raises(SystemExit) as exit_:
+        argv = command_line._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
+        command_line._guarded(train.main, argv)
     assert exit_.value.code == 2
     error = capfd.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ") and message in error
     assert not train_dir.exists()
+
+
+def load(*arguments):
+    with flags_of_train():
+        command_line._parse(["train_main.py", *arguments])
+        parts, groups, validation = train._load_groups(32)
+        return groups, validation, train._magnification(parts)
+
+
+def test_what_is_trained_and_validated_on(groups, tmp_path):
+    layouts.write_ubc(tmp_path / "liberty", groups=20)
+    dataset = ("--dataset=ubc_phototour", f"--source={tmp_path / 'liberty'}")
+    dataset += (f"--data_dir={tmp_path / 'data'}",)
+    everything, nothing, magnification = load(*dataset, "--validation_fraction=0")
+    assert everything.group_count == 20 and nothing is None and magnification == 6
+    trained, validation, _ = load(*dataset, f"--validation_groups={groups}")
+    assert trained.content_hash() == everything.content_hash()
+    assert validation.directory == groups
+    trained, held_out, _ = load(*dataset, "--validation_fraction=0.25")
+    assert (trained.group_count, held_out.group_count) == (15, 5)
+    everything, nothing, _ = load(f"--groups={groups}", "--validation_fraction=0")
+    assert everything.group_count == 40 and nothing is None
+    _, validation, _ = load(
+        f"--groups={groups}", "--validation_fraction=0", f"--validation_groups={groups}"
+    )
+    assert validation.group_count == 40
+
+
+def test_the_magnification_of_the_network(groups, tmp_path, caplog):
+    folders = [str(groups)]
+    for magnification in (14.0, 7.0):
+        known = dataclasses.replace(launch.make_groups(), magnification=magnification)
+        folders.append(str(known.save(tmp_path / str(magnification)).directory))
+    assert load(f"--groups={','.join(folders[:2])}")[-1] == 14
+    assert load(f"--groups={','.join(folders)}", "--magnification=7")[-1] == 7
+    assert not caplog.text
+    assert load(f"--groups={groups}", "--magnification=3")[-1] == 3
+    assert load(f"--groups={groups}")[-1] == 14
+    assert "magnification 14 is assumed" in caplog.text
 
 
 def test_a_directory_that_cannot_be_written_is_named(groups, tmp_path):

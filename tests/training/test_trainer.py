@@ -1,11 +1,15 @@
 """The trainer as a library."""
 
 import dataclasses
+import json
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+import doap_tf
 from doap_tf.data import GroupSampler
+from doap_tf.errors import InputError
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.step import TrainingStep
 from doap_tf.training.trainer import Trainer
@@ -15,10 +19,11 @@ from tests.training.launch import make_groups
 CONFIG = TrainingConfig(batch_size=24, steps=3, width=0.125, dimension=16, turn=True)
 
 
-def train(config, folder, step=None):
+def train(config, folder, step=None, validate=True):
     groups = make_groups()
     sampler = GroupSampler(groups, config.batch_size, config.seed)
-    trainer = Trainer(config, groups, sampler, Validation(groups), folder, step=step)
+    validation = Validation(groups) if validate else None
+    trainer = Trainer(config, groups, sampler, validation, folder, step=step)
     trainer.run()
     return trainer.descriptor.describe(groups.patches)
 
@@ -34,3 +39,49 @@ def test_a_step_that_is_reused_trains_as_a_new_one(tmp_path):
 
 def test_a_finished_run_ends_with_its_last_network_again(tmp_path):
     np.testing.assert_array_equal(train(CONFIG, tmp_path), train(CONFIG, tmp_path))
+
+
+def test_without_validation_the_last_network_is_kept(tmp_path):
+    last = train(CONFIG, tmp_path, validate=False)
+    np.testing.assert_array_equal(
+        doap_tf.from_pretrained(tmp_path).describe(make_groups().patches), last
+    )
+    np.testing.assert_array_equal(train(CONFIG, tmp_path / "validated"), last)
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["model"] == "last" and record["best"] is record["data"]["validation"] is None
+    assert not any("validation" in entry for entry in record["history"])
+    (events,) = (tmp_path / "tensorboard").iterdir()
+    written = tf.compat.v1.train.summary_iterator(str(events))
+    tags = {value.tag for event in written for value in event.summary.value}
+    assert {"loss", "patch_groups"} <= tags and "distances" not in tags
+    with pytest.raises(InputError, match="cannot be resumed: it was not validated"):
+        train(CONFIG, tmp_path)
+
+
+def test_a_run_without_validation_resumes_exactly(tmp_path, monkeypatch):
+    config = dataclasses.replace(CONFIG, checkpoint_every=2, validate_every=1)
+    wanted = train(config, tmp_path / "uninterrupted", validate=False)
+    call = TrainingStep.__call__
+
+    def stopping(self, patches, labels, rate, step):
+        if step == 2:
+            raise RuntimeError("power cut")
+        return call(self, patches, labels, rate, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingStep, "__call__", stopping)
+        with pytest.raises(RuntimeError, match="power cut"):
+            train(config, tmp_path / "stopped", validate=False)
+    assert [path.name for path in (tmp_path / "stopped" / "checkpoints").iterdir()] == [
+        "step-000000002.npz"
+    ]
+    np.testing.assert_array_equal(train(config, tmp_path / "stopped", validate=False), wanted)
+
+
+def test_other_magnifications_are_refused_or_warned_of(tmp_path, caplog):
+    groups = dataclasses.replace(make_groups(), magnification=5.0)
+    sampler = GroupSampler(groups, CONFIG.batch_size)
+    with pytest.raises(InputError, match=r"magnification is 14, but .* were cut at 5"):
+        Trainer(CONFIG, groups, sampler, None, tmp_path)
+    Trainer(CONFIG, make_groups(), sampler, Validation(groups), tmp_path)
+    assert "to validate on were cut at 5" in caplog.text

@@ -16,7 +16,8 @@ class SameSequenceSampler(Sampler):
     batch; the last one is cut as `filling.fill` says. A group occurs once in a batch.
 
     Args:
-        sequences_per_batch: Number of sequences that the share comes from.
+        sequences_per_batch: Number of sequences that the share comes from; None for four, or all
+            where there are fewer.
         share: Share of the patches, above 0 and at most 1.
         Others: those of `Sampler`.
     """
@@ -27,16 +28,24 @@ class SameSequenceSampler(Sampler):
         batch_size: int,
         seed: int = 0,
         views: int | None = None,
-        sequences_per_batch: int = 4,
+        sequences_per_batch: int | None = None,
         share: float = 0.5,
     ):
         super().__init__(groups, batch_size, seed, views)
         if not 0 < share <= 1:
             raise InputError(f"the share of a batch must be in (0, 1], not {share}.")
-        if not 1 <= sequences_per_batch <= len(groups.groups_by_sequence):
+        count = len(groups.groups_by_sequence)
+        if not count:
             raise InputError(
-                f"sequences_per_batch is {sequences_per_batch}, but {groups.source} has "
-                f"{len(groups.groups_by_sequence)} sequences."
+                f"{groups.source} has no sequences, which the sampler same_sequence requires: "
+                "choose the sampler groups."
+            )
+        if sequences_per_batch is None:
+            sequences_per_batch = min(4, count)
+        if not 1 <= sequences_per_batch <= count:
+            raise InputError(
+                f"sequences_per_batch is {sequences_per_batch}, but {groups.source} has {count} "
+                "sequences."
             )
         self.sequences_per_batch = sequences_per_batch
         self.share = share

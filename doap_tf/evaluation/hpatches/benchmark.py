@@ -111,7 +111,8 @@ class HPatches:
         )
         return (
             f"HPatches tasks on {len(self._sequences.lengths)} sequences: "
-            f"{', '.join(self._tasks)}; average precision by {self._method}; {tasks}; "
+            f"{', '.join(self._tasks)}; matching averaged over kinds of change; average precision "
+            f"by {self._method}; {tasks}; "
             f"{'ZCA and power-law' if self._normalise else 'no'} normalisation"
         )
 

@@ -14,7 +14,7 @@ from doap_tf.parallel import parallel_map
 from doap_tf.progress import progress
 from doap_tf.readers.strips import PATCH
 
-_KINDS = {"i": "illumination", "v": "viewpoint"}
+_KINDS = {"i_": "illumination", "v_": "viewpoint"}
 _EXAMPLE_LEVEL = "hard"
 
 
@@ -60,14 +60,15 @@ def evaluate_matching(
 
 
 def _scores(precisions: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """Averages by level: over sequences of each kind of change, then over the kinds."""
     scores: dict[str, Any] = {}
     for level, by_sequence in precisions.items():
-        scores[level] = {"mean": float(np.mean(list(by_sequence.values())))}
-        for initial, kind in _KINDS.items():
-            values = [v for name, v in by_sequence.items() if name.startswith(f"{initial}_")]
-            if values:
-                scores[level][kind] = float(np.mean(values))
-        scores[level]["sequences"] = by_sequence
+        by_kind = collections.defaultdict(list)
+        for name, value in by_sequence.items():
+            by_kind[_KINDS.get(name[:2], "other")].append(value)
+        means = {kind: float(np.mean(by_kind[kind])) for kind in sorted(by_kind)}
+        mean = float(np.mean(list(means.values())))
+        scores[level] = {"mean": mean, **means, "sequences": by_sequence}
     scores["mean"] = float(np.mean([scores[level]["mean"] for level in LEVELS]))
     return scores
 

@@ -7,10 +7,10 @@ import pathlib
 import numpy as np
 import PIL.Image
 
-from doap_tf.datasets.hpatches import split_sequences
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import file_hash
 from doap_tf.readers import STRIPS, list_patch_sequences, read_strip
+from doap_tf.readers.hpatches_splits import split_sequences
 from doap_tf.readers.strips import PATCH
 
 ALL = "all"

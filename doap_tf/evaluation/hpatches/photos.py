@@ -8,6 +8,7 @@ import pathlib
 from doap_tf.evaluation.descriptor_cache import file_hash
 from doap_tf.evaluation.hpatches.patch_sequences import PatchSequences
 from doap_tf.files import write_directory_atomically
+from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION
 from doap_tf.patch_generation.groups import GroupSettings
 from doap_tf.patch_generation.scenes import default_scenes, find_scenes
 from doap_tf.patch_generation.strip_writer import write_strips
@@ -29,7 +30,7 @@ def photo_sequences(
         Sequences of the name "photos".
     """
     scenes = default_scenes()[1] if source is None else find_scenes(source, kind)
-    settings = GroupSettings()
+    settings = GroupSettings(magnification=HPATCHES_MAGNIFICATION)
     # Versions of the package may cut different patches from the same images.
     digest = hashlib.sha256(f"{__version__} {dataclasses.astuple(settings)}".encode())
     for scene in scenes:

@@ -157,7 +157,9 @@ def _read(path: pathlib.Path, columns: Sequence[str], lengths: Mapping[str, int]
             cells = (parse(cell) for row in rows for parse, cell in zip(parsers, row, strict=True))
             table = np.fromiter(cells, np.int32).reshape(-1, len(columns))
     except KeyError as error:
-        raise InputError(f"{path} names the sequence {error}, which is not evaluated.") from error
+        raise InputError(
+            f"{path} names the sequence {error}, which is not evaluated: is it of another split?"
+        ) from error
     except (ValueError, OverflowError, csv.Error) as error:
         raise InputError(f"{path} holds a row that cannot be read: {error}.") from error
     if header != list(columns):

@@ -56,6 +56,18 @@ def test_matching_is_the_plain_one(known, norm, memory_mb, tmp_path):
     assert scores["tough"]["mean"] < 1
 
 
+def test_matching_averages_kinds_of_change_alike(tmp_path):
+    """One sequence all right, three all wrong of the other kind: one half, not a quarter."""
+    codes = np.arange(4)[:, None] * np.full(WIDTH, 10)
+    wrong = {strip: codes if strip == "ref" else np.roll(codes, 1, axis=0) for strip in STRIPS}
+    write_sequence(tmp_path / "data" / "i_right", dict.fromkeys(STRIPS, codes))
+    for name in ("v_1", "v_2", "v_3"):
+        write_sequence(tmp_path / "data" / name, wrong)
+    benchmark = HPatches(PatchSequences(tmp_path / "data"), tmp_path, tasks=["matching"])
+    scores = benchmark.evaluate(Model("reader", Reader())).scores["matching"]
+    assert (scores["mean"], scores["hard"]["mean"]) == (0.5, 0.5)
+
+
 def test_matching_known_answers(tmp_path):
     """Easy: all right. Hard: none. Tough: three of four right, the wrong one being the farthest."""
     codes = np.arange(4)[:, None] * np.full(WIDTH, 10)
