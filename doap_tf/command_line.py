@@ -40,7 +40,11 @@ def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
     sys.modules["__main__"].__doc__ = module.__doc__  # absl's --help shows it, and these flags
     for flag in flags.FLAGS.get_flags_for_module(module):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-    app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
+    try:
+        app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
+    except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _parse(argv: Sequence[str]) -> Sequence[str]:

@@ -100,3 +100,9 @@ def test_installed_commands_and_files_are_the_same(name):
     assert installed.returncode == file.returncode == 0
     assert "  --model" in file.stdout or "  --dataset" in file.stdout
     assert installed.stdout.replace("\n-c:", f"\n{name}_main.py:") == file.stdout
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} train_main.py --help | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.count("\n") == 1 and not done.stderr
