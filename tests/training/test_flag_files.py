@@ -76,7 +76,8 @@ def check_runs(flag_file, sources, tmp_path, *more, large):
 @pytest.mark.parametrize(
     "name, more",
     [
-        ("hpatches", ["--split=all"]),
+        # README's own commands are also run by .ci/printed_commands.
+        pytest.param("hpatches", ["--split=all"], marks=pytest.mark.slow),
         pytest.param("rome_binary", [], marks=pytest.mark.slow),
         pytest.param("ubc_st", ["--config=yosemite"], marks=pytest.mark.slow),
     ],
