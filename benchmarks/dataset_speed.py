@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> None:
 def _compare_preparing(folder: pathlib.Path):
     from doap_tf.data import builder
 
-    settings = GroupSettings(max_groups=FLAGS.photo_groups)
+    settings = GroupSettings(magnification=5.0, max_groups=FLAGS.photo_groups)
     scenes = (
         find_scenes(FLAGS.photographs)
         if FLAGS.photographs
