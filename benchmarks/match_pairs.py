@@ -1,191 +1,374 @@
-"""Compares descriptors on real detections of image pairs, the homographies being known.
+"""Compares detectors and descriptors on image pairs, the homographies being known.
 
-python benchmarks/match_pairs.py --data=oxford --models=rootsift,doap-128 --magnifications=14,8+28
-python benchmarks/match_pairs.py --data=hpatches_images --pairs=v_wormhole/4,v_birdwoman/4
+python benchmarks/match_pairs.py --data=DATA --max_keypoints=1000,4000,8000 --output=pairs.jsonl
+python benchmarks/match_pairs.py --data=oxford --pairs=graf/3 --models=learned:doap-128,rootsift
+python benchmarks/match_pairs.py --data=oxford --models=doap-128 --magnifications=14,8+28 --by_pair
 
-Every model describes the same DoG keypoints; mutual nearest neighbours match. A match is right if
-the true homography maps its first point to within a tolerance of its second.
+A model is DETECTOR:DESCRIPTOR, or a descriptor alone on DoG keypoints. Detectors are those of
+match_main.py, with `_upright` behind them for upright keypoints, and the peers orb, aliked and
+r2d2, whose descriptors are called `own`.
 
-"found again" is the number of possible matches: how many keypoints of the first image are detected
-in the second, within the tolerance, at nearly their scale and orientation. Right matches may be
-more, as they are judged by position alone.
+- repeated: share of the keypoints in the common area that the other image has within the tolerance.
+- found: how many keypoints of the first image the second has within the tolerance, one to one, at
+  nearly their scale and orientation. Right matches may be more, as only their places are judged.
+- right: number of mutual nearest neighbours that the homography maps to within the tolerance of
+  each other; share: of all matches.
+- AUC: area under the curve of homographies with a mean corner error of at most 0 to 1, 3, 5 px, as
+  `Matcher()` estimates them; H: how many are within 5 px; corners: the median error.
+- detect, describe: median seconds for the second images of the pairs, at the largest number of
+  keypoints; smaller numbers are the strongest of these. Peers describe while they detect.
+
+Numbers are summed over the pairs, shares averaged.
 """
 
+import dataclasses
+import functools
+import itertools
+import json
+import os
 import pathlib
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
-from scipy.sparse import csgraph, csr_array
-from scipy.spatial import KDTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
+import measuring
+import pair_scores
+import peers
+
 from doap_tf import command_line
 from doap_tf.drawing.pictures import write_picture
+from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
-from doap_tf.features.detectors import detect
-from doap_tf.features.frames import angles, radii, transform_frames, transform_points
-from doap_tf.matching import DescriptorExtractor, Matcher, PairMatches, as_grey, draw_matches
-from doap_tf.readers.image_sequences import read_image_sequence
+from doap_tf.features.detectors import Detections, detect
+from doap_tf.features.frames import transform_points
+from doap_tf.matching import (
+    DescriptorExtractor,
+    Features,
+    Matcher,
+    PairMatches,
+    as_grey,
+    draw_matches,
+)
+from doap_tf.progress import progress
+from doap_tf.readers.image_sequences import IMAGES, read_image_sequence
 
 FLAGS = flags.FLAGS
-_PAIRS = ["graf/2", "graf/3", "boat/4", "leuven/5", "bikes/5"]
-_OWN = ("sift", "rootsift")  # OpenCV's, whose magnification is fixed
-_FOUND = "found again"
-_SCALE, _ANGLE = 0.5, np.radians(30)  # largest |log ratio| of radii and turn of the same keypoint
+_MODELS = (
+    "dog:rootsift",
+    "dog:doap-128",
+    "dog:doap-mobile-256b",
+    "hessian_affine:doap-128",
+    "orb:own",
+    "orb:doap-mobile-256b",
+    "learned:rootsift",
+    "learned:doap-128",
+    "learned:doap-mobile-256b",
+    "learned_upright:doap-128",
+)
+_PEERS = ("aliked", "r2d2")
+_UPRIGHT = "_upright"
+_FIXED = ("sift", "rootsift", "own")  # descriptors whose magnification is fixed
+_LIMITS = (1, 3, 5)  # of corner errors, in pixels
 
-flags.DEFINE_string("data", None, "Folder of image sequences.", required=True)
-flags.DEFINE_list("pairs", _PAIRS, "Sequence and number of the image to match with its first.")
-flags.DEFINE_list("models", ["sift", "rootsift"], "Names or paths, as for match_main.py.")
+flags.DEFINE_string("data", None, "Folder of image sequences, or of such folders.", required=True)
+flags.DEFINE_list("pairs", [], "Pairs such as graf/3, the images 1 and 3; by default all.")
+flags.DEFINE_list("models", [], "DETECTOR:DESCRIPTOR, or descriptors for DoG; by default many.")
 flags.DEFINE_list(
     "magnifications",
     [],
     "Magnifications to try on every model, 8+28 being 8 and 28 pooled; by default its own.",
 )
 flags.DEFINE_list(
-    "tolerances", ["3"], "Distances in pixels of right matches; the first is that of inliers."
+    "tolerances", ["3"], "Distances in pixels of right matches; the first is that of repeated."
 )
-flags.DEFINE_integer("max_keypoints", 0, "Number of the strongest keypoints to keep; 0 for all.")
+flags.DEFINE_list("max_keypoints", ["4000"], "Numbers of the strongest keypoints; 0 for all.")
+flags.DEFINE_string("aliked", None, "Folder of ALIKED's repository.")
+flags.DEFINE_string("r2d2", None, "Folder of R2D2's repository.")
+flags.DEFINE_string("output", None, "File of JSON lines to add to; what it has is not repeated.")
 flags.DEFINE_string("pictures", None, "Folder for pictures of the matches.")
+flags.DEFINE_bool("by_pair", False, "Whether to print a table of every pair, too.")
+
+_Record = dict[str, Any]
+_Key = tuple[str, str, int]  # model, pair, number of keypoints
+_Detector = Callable[[np.ndarray], Features | Detections]
 
 
-class Case(NamedTuple):
-    """Two images, uint8 BGR or grey, and the homography from the first to the second."""
+class Model(NamedTuple):
+    """How images are described; without an extractor, by the peer that detects."""
 
-    name: str
-    image1: np.ndarray
-    image2: np.ndarray
-    homography: np.ndarray
+    detector: str
+    extractor: DescriptorExtractor | None
+
+
+class Extraction(NamedTuple):
+    """Features of an image, the strongest first, and the seconds of detection and description."""
+
+    features: Features
+    seconds: tuple[float, float]
+
+    def strongest(self, count: int) -> Features:
+        """Returns the given number of features; 0 for all."""
+        columns = ("frames", "responses", "descriptors")
+        kept = {name: getattr(self.features, name)[: count or None] for name in columns}
+        return dataclasses.replace(self.features, **kept)
+
+
+class Scene:
+    """The images of a sequence, each of which a detector sees once.
+
+    Args:
+        folder: The sequence.
+        detectors: Functions of an image, by name.
+    """
+
+    def __init__(self, folder: pathlib.Path, detectors: Mapping[str, _Detector]):
+        sequence = read_image_sequence(folder)
+        self.images = [np.ascontiguousarray(image[..., ::-1]) for image in sequence.images]
+        self.homographies = sequence.homographies
+        self._detectors = detectors
+        self._found: dict[tuple[str, int], tuple[Any, float]] = {}
+
+    def extract(self, model: Model, number: int) -> Extraction:
+        """Returns the features of an image, counted from 1."""
+        image = self.images[number - 1]
+        key = model.detector, number
+        if key not in self._found:
+            self._found[key] = _timed(self._detectors[model.detector], image)
+        found, detect_seconds = self._found[key]
+        if model.extractor is None:
+            return Extraction(found, (detect_seconds, 0.0))
+        features, describe_seconds = _timed(model.extractor.describe, image, found.frames)
+        return Extraction(features, (detect_seconds, describe_seconds))
 
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    tolerances = _positive("tolerances", FLAGS.tolerances)
-    extractors = dict(_extractors())
-    matcher = Matcher(method="mutual", geometry="homography", threshold=tolerances[0])
-    width = max(map(len, [_FOUND, *extractors]))
-
-    def show(place: str, name: str, text: str) -> None:
-        print(f"{place:<12} {name:<{width}} {text}".rstrip(), flush=True)
-
-    columns = "".join(f"  right, {tolerance:<4g} share" for tolerance in tolerances)
-    show("pair", "model", f"matches inliers{columns}  corner error")
-    found: list[np.ndarray] = []
-    rights: dict[str, list[np.ndarray]] = {name: [] for name in extractors}
-    shares: dict[str, list[np.ndarray]] = {name: [] for name in extractors}
-    for case in _cases():
-        frames1, frames2 = (
-            detect(as_grey(image), "dog", FLAGS.max_keypoints or None).frames
-            for image in (case.image1, case.image2)
-        )
-        mapped = transform_frames(frames1, case.homography)
-        found.append(np.array([_found_again(mapped, frames2, each) for each in tolerances]))
-        show(case.name, _FOUND, f"{'':15}{_scores(found[-1])}")
-        for name, extractor in extractors.items():
-            pair = matcher.match(
-                extractor.describe(case.image1, frames1), extractor.describe(case.image2, frames2)
-            )
-            errors = _errors(pair, case.homography)
-            rights[name].append(np.array([np.sum(errors <= each) for each in tolerances]))
-            shares[name].append(rights[name][-1] / max(len(errors), 1))
-            show(
-                case.name,
-                name,
-                f"{len(errors):>7} {pair.inliers.sum():>7}"
-                f"{_scores(rights[name][-1], shares[name][-1])} "
-                f"{_corner_error(pair, case):>10.2f} px",
-            )
-            if FLAGS.pictures:
-                _draw(case, name, pair)
-    # Numbers are summed, shares averaged.
-    show("mean", _FOUND, f"{'':15}{_scores(np.sum(found, axis=0))}")
-    for name in extractors:
-        scores = _scores(np.sum(rights[name], axis=0), np.mean(shares[name], axis=0))
-        show("mean", name, f"{'':15}{scores}")
-
-
-def _scores(counts: np.ndarray, shares: np.ndarray | None = None) -> str:
-    """Formats the columns of a row, two per tolerance."""
-    texts = [""] * len(counts) if shares is None else [f"{share:.3f}" for share in shares]
-    return "".join(f"{count:>11} {text:>7}" for count, text in zip(counts, texts, strict=True))
-
-
-def _found_again(mapped: np.ndarray, frames: np.ndarray, tolerance: float) -> int:
-    """Number of mapped frames [N, 2, 3] that match frames [K, 2, 3] of the image, one to one."""
-    mapped = mapped[np.isfinite(mapped).all(axis=(1, 2))]
-    near = KDTree(mapped[:, :, 2]).sparse_distance_matrix(
-        KDTree(frames[:, :, 2]), tolerance, output_type="ndarray"
+    tolerances = _numbers("tolerances", FLAGS.tolerances)
+    counts = [int(count) for count in _numbers("max_keypoints", FLAGS.max_keypoints, least=0)]
+    names, pairs = _names(), _pairs()
+    records = _read_records(tolerances)
+    missing = [key for key in itertools.product(names, pairs, counts) if key not in records]
+    # All are loaded before the first is used, so that mistakes show at once; detectors before
+    # descriptors, because R2D2's convolutions crash on ARM if TensorFlow was imported first.
+    wanted = {name: names[name] for name in dict.fromkeys(key[0] for key in missing)}
+    largest = 0 if 0 in counts else max(counts)
+    detectors = {detector: _detector(detector, largest) for detector, _, _ in wanted.values()}
+    models = {name: _model(*wanted[name]) for name in wanted}
+    measuring.print_setting(
+        "opencv-contrib-python-headless", "ai-edge-litert", "tensorflow", "torch"
     )
-    i, j = near["i"], near["j"]
-    scales = np.log(radii(mapped)[i] / radii(frames)[j])
-    turns = (angles(mapped)[i] - angles(frames)[j] + np.pi) % (2 * np.pi) - np.pi
-    same = (np.abs(scales) < _SCALE) & (np.abs(turns) < _ANGLE)
-    pairs = csr_array(
-        (np.ones(same.sum(), bool), (i[same], j[same])), shape=(len(mapped), len(frames))
-    )
-    return int(np.sum(csgraph.maximum_bipartite_matching(pairs) >= 0))
+    measured = _measure(models, detectors, missing, largest, tolerances)
+    for record in progress(measured, "pairs", total=len(missing)):
+        records[_key(record)] = record
+        _append(record)
+    for count in counts:
+        title = f"{count:,} keypoints" if count else "all keypoints"
+        _print(title, {name: [records[name, pair, count] for pair in pairs] for name in names})
+        for pair in pairs if FLAGS.by_pair else ():
+            _print(f"{pair}, {title}", {name: [records[name, pair, count]] for name in names})
 
 
-def _positive(flag: str, values: Sequence[str]) -> list[float]:
+def _measure(
+    models: Mapping[str, Model],
+    detectors: Mapping[str, _Detector],
+    missing: Sequence[_Key],
+    largest: int,
+    tolerances: Sequence[float],
+) -> Iterator[_Record]:
+    """Yields the records of what is missing, one sequence after the other."""
+    by_sequence = sorted(missing, key=lambda key: key[1].rpartition("/")[0])
+    for sequence, keys in itertools.groupby(by_sequence, lambda key: key[1].rpartition("/")[0]):
+        scene = Scene(pathlib.Path(FLAGS.data) / sequence, detectors)
+        for name, keys_of_model in itertools.groupby(keys, lambda key: key[0]):
+            extract = functools.cache(functools.partial(scene.extract, models[name]))
+            for _, place, count in keys_of_model:
+                number = int(place.rpartition("/")[2])
+                one, two = extract(1), extract(number)
+                pair = Matcher().match(one.strongest(count), two.strongest(count))
+                if FLAGS.pictures:
+                    title = f"{place} {name} {count}"
+                    _draw(scene.images[0], scene.images[number - 1], pair, title)
+                yield {
+                    "model": name,
+                    "pair": place,
+                    "keypoints": count,
+                    "tolerances": tolerances,
+                    **_scores(pair, scene.homographies[number - 2], tolerances),
+                    "clock": FLAGS.clock,
+                    "seconds": two.seconds if count == largest else None,
+                }
+
+
+def _scores(
+    pair: PairMatches, homography: np.ndarray, tolerances: Sequence[float]
+) -> dict[str, Any]:
+    one, two = pair.features1, pair.features2
+    errors = np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
+    corners = pair_scores.corner_error(pair.model, homography, one.image_size)
+    return {
+        "repeated": pair_scores.repeatability(
+            one.points, two.points, homography, one.image_size, two.image_size, tolerances[0]
+        ),
+        "found": [
+            pair_scores.found_again(one.frames, two.frames, homography, tolerance)
+            for tolerance in tolerances
+        ],
+        "matches": len(errors),
+        "right": [int(np.sum(errors <= tolerance)) for tolerance in tolerances],
+        "corner_error": corners if np.isfinite(corners) else None,
+    }
+
+
+def _print(title: str, rows: Mapping[str, Sequence[_Record]]) -> None:
+    table = Table({name: _row(records) for name, records in rows.items()}, title)
+    print(table.markdown() + "\n", flush=True)
+
+
+def _row(records: Sequence[_Record]) -> dict[str, str]:
+    """The columns of a table for the pairs of one model."""
+    right = np.array([record["right"] for record in records])
+    shares = right / np.maximum([[record["matches"]] for record in records], 1)
+    found = np.sum([record["found"] for record in records], axis=0)
+    corners = np.array([record["corner_error"] for record in records], float)
+    corners = np.nan_to_num(corners, nan=np.inf)  # None, that is, no homography
+    row = {"repeated": _share(np.mean([record["repeated"] for record in records]))}
+    for index, tolerance in enumerate(records[0]["tolerances"]):
+        row[f"found, {tolerance:g} px"] = f"{found[index]:,}"
+        row[f"right, {tolerance:g} px"] = f"{right[:, index].sum():,}"
+        row[f"share, {tolerance:g} px"] = _share(shares[:, index].mean())
+    for limit in _LIMITS:
+        row[f"AUC {limit} px"] = _share(pair_scores.area_under_curve(corners, limit))
+    row["H"] = str(np.sum(corners <= _LIMITS[-1]))
+    row["corners"] = f"{np.median(corners):.2f}"
+    if all(record["seconds"] and record["clock"] == FLAGS.clock for record in records):
+        detect_seconds, describe_seconds = np.median([each["seconds"] for each in records], axis=0)
+        row["detect"], row["describe"] = f"{detect_seconds:.2f}", f"{describe_seconds:.2f}"
+    return row
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _numbers(flag: str, values: Sequence[str], least: float = np.nextafter(0, 1)) -> list[float]:
     try:
         numbers = [float(value) for value in values]
     except ValueError:
         numbers = []
-    if not numbers or not all(0 < number < np.inf for number in numbers):
-        raise InputError(f"--{flag} must be numbers above 0, not {', '.join(values)!r}.")
+    if not numbers or not all(least <= number < np.inf for number in numbers):
+        bound = "above 0" if least > 0 else "of at least 0"
+        raise InputError(f"--{flag} must be numbers {bound}, not {', '.join(values)!r}.")
     return numbers
 
 
-def _extractors() -> Iterator[tuple[str, DescriptorExtractor]]:
-    magnifications = [_positive("magnifications", text.split("+")) for text in FLAGS.magnifications]
-    for model in FLAGS.models:
-        name = pathlib.PurePath(model).name
-        if model in _OWN or not magnifications:
-            yield name, DescriptorExtractor(model)
+def _names() -> dict[str, tuple[str, str, list[float] | None]]:
+    """Returns detector, descriptor and magnifications of every model by its name."""
+    given = [peer for peer in _PEERS if FLAGS[peer].value]
+    models = FLAGS.models or [
+        *_MODELS,
+        *(f"{peer}:{descriptor}" for peer in given for descriptor in ("own", "doap-128")),
+    ]
+    magnifications = [_numbers("magnifications", text.split("+")) for text in FLAGS.magnifications]
+    names: dict[str, tuple[str, str, list[float] | None]] = {}
+    for model in models:
+        detector, colon, descriptor = model.partition(":")
+        if not colon:
+            detector, descriptor = "dog", model
+        name = f"{detector}:{descriptor}"
+        if descriptor in _FIXED or not magnifications:
+            names[name] = detector, descriptor, None
             continue
         for pooled in magnifications:
             label = "+".join(f"{magnification:g}" for magnification in pooled)
-            yield f"{name} at {label}", DescriptorExtractor(model, magnification=pooled)
+            names[f"{name} at {label}"] = detector, descriptor, pooled
+    return names
 
 
-def _cases() -> Iterator[Case]:
-    if not FLAGS.pairs:
-        raise InputError("give --pairs, such as graf/3.")
-    for place in FLAGS.pairs:
-        name, _, number = place.rpartition("/")
-        if number not in ("2", "3", "4", "5", "6"):
+def _model(detector: str, descriptor: str, magnifications: list[float] | None) -> Model:
+    if descriptor == "own":
+        if detector not in ("orb", *_PEERS):
+            raise InputError(f"{detector} has no descriptor of its own: name one in --models.")
+        return Model(detector, None)
+    kind = "dog" if detector in _PEERS else detector.removesuffix(_UPRIGHT)
+    return Model(detector, DescriptorExtractor(descriptor, kind, magnification=magnifications))
+
+
+def _detector(name: str, max_keypoints: int) -> _Detector:
+    count = max_keypoints or None
+    if name == "orb":
+        return peers.Orb(count).extract
+    if name in _PEERS:
+        folder = FLAGS[name].value
+        if not folder:
+            raise InputError(f"give --{name}, the folder of its repository.")
+        peer = peers.Aliked if name == "aliked" else peers.R2d2
+        return peer(folder, count).extract
+    kind, oriented = name.removesuffix(_UPRIGHT), not name.endswith(_UPRIGHT)
+    return lambda image: detect(as_grey(image), kind, count, oriented)
+
+
+def _pairs() -> list[str]:
+    """Returns the pairs, each as its sequence's folder below --data and a number from 2 to 6."""
+    numbers = [str(number) for number in range(2, IMAGES + 1)]
+    for pair in FLAGS.pairs:
+        if pair.rpartition("/")[2] not in numbers:
             raise InputError(
-                f"--pairs must be like graf/3, with a number from 2 to 6, not {place!r}."
+                f"--pairs must be like graf/3, with a number from 2 to 6, not {pair!r}."
             )
-        number = int(number)
-        sequence = read_image_sequence(pathlib.Path(FLAGS.data) / name)
-        image1, image2 = (
-            np.ascontiguousarray(sequence.images[image][..., ::-1]) for image in (0, number - 1)
-        )
-        yield Case(f"{name} 1–{number}", image1, image2, sequence.homographies[number - 2])
+    if FLAGS.pairs:
+        return FLAGS.pairs
+    data = pathlib.Path(FLAGS.data)
+    sequences = sorted(
+        {
+            path.parent.relative_to(data).as_posix()
+            for depth in ("*", "*/*")
+            for matrix in ("H1to2p", "H_1_2")
+            for path in data.glob(f"{depth}/{matrix}")
+        }
+    )
+    if not sequences:
+        raise InputError(f"{data} holds no image sequences with H1to2p or H_1_2.")
+    return [f"{sequence}/{number}" for sequence in sequences for number in numbers]
 
 
-def _errors(pair: PairMatches, homography: np.ndarray) -> np.ndarray:
-    """Distances [M] in pixels of the second points from the mapped first ones."""
-    return np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
+def _key(record: _Record) -> _Key:
+    return record["model"], record["pair"], record["keypoints"]
 
 
-def _corner_error(pair: PairMatches, case: Case) -> float:
-    """Mean distance of the first image's corners under the two homographies."""
-    if pair.model is None:
-        return np.inf
-    height, width = case.image1.shape[:2]
-    corners = np.array([(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)], float)
-    difference = transform_points(corners, pair.model) - transform_points(corners, case.homography)
-    return float(np.nan_to_num(np.linalg.norm(difference, axis=1), nan=np.inf).mean())
+def _read_records(tolerances: Sequence[float]) -> dict[_Key, _Record]:
+    """Returns what --output has for these tolerances."""
+    path = pathlib.Path(FLAGS.output or os.devnull)
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    try:
+        records = [json.loads(line) for line in lines]
+        return {_key(each): each for each in records if each["tolerances"] == tolerances}
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path} does not hold results of this command ({error}); give another --output."
+        ) from error
 
 
-def _draw(case: Case, model: str, pair: PairMatches) -> None:
-    name = f"{case.name} {model}".replace(" ", "_").replace("–", "-")
-    picture = draw_matches(case.image1, case.image2, pair, f"{case.name} · {model}")
+def _append(record: _Record) -> None:
+    if FLAGS.output:
+        with open(FLAGS.output, "a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def _timed(function: Callable, *arguments: Any) -> tuple[Any, float]:
+    start = measuring.clock()
+    result = function(*arguments)
+    return result, measuring.clock() - start
+
+
+def _draw(image1: np.ndarray, image2: np.ndarray, pair: PairMatches, title: str) -> None:
+    name = re.sub(r"[^\w.+-]", "_", title)
+    picture = draw_matches(image1, image2, pair, title)
     write_picture(pathlib.Path(FLAGS.pictures) / f"{name}.png", picture)
 
 

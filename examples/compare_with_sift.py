@@ -1,4 +1,4 @@
-"""Matches a photograph with a hard view of itself, with RootSIFT and a network, and draws both.
+"""Matches a photograph with a hard view of itself, by RootSIFT and by our networks; draws both.
 
 python examples/compare_with_sift.py --output=matches.png
 """
@@ -30,8 +30,8 @@ def main(argv: Sequence[str]) -> None:
     view, homography = hard_view(image)
     matcher = Matcher(method="mutual", geometry="homography")
     pictures = []
-    for model in ("rootsift", FLAGS.model):
-        extractor = DescriptorExtractor(model)
+    for model, detector in (("rootsift", "dog"), (FLAGS.model, "learned")):
+        extractor = DescriptorExtractor(model, detector)
         pair = matcher.match(extractor.extract(image), extractor.extract(view))
         errors = np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
         title = f"{model}: {(errors <= 3).sum()} of {len(errors)} matches right"

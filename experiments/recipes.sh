@@ -23,23 +23,27 @@ hpatches() {
 prepare rome32 --dataset=rome_patches --source="$out/data/rome" --size=32 &
 wait
 
-# Run, its flag file, its groups, what differs from the flag file. The longest runs come first.
+# Run, its flag file, its groups, what differs from the flag file.
 runs() {
   echo hpatches hpatches hpatches42
-  for seed in 0 1 2; do
-    echo hpatches_st-$seed hpatches_st hpatches42 --seed=$seed
-    echo hpatches_st-slow-$seed hpatches_st hpatches42 --seed=$seed --transformer_rate=0.0001
-    echo ubc_st-$seed ubc_st ubc42 --seed=$seed
-    echo ubc_st-slow-$seed ubc_st ubc42 --seed=$seed --transformer_rate=0.0001
-    echo hpatches_plain-$seed hpatches_plain hpatches32 --seed=$seed
-    echo ubc-$seed ubc ubc32 --seed=$seed
-  done
+  echo ubc-0 ubc ubc32
   echo ubc_binary ubc_binary ubc32
   echo ubc_st_binary ubc_st_binary ubc42
+  echo hpatches_plain-0 hpatches_plain hpatches32
   echo rome rome rome32 --steps=5000
   echo rome_binary rome_binary rome32 --steps=5000
+  for seed in 0 1 2; do
+    echo ubc_st-$seed ubc_st ubc42 --seed=$seed
+    echo ubc_st-slow-$seed ubc_st ubc42 --seed=$seed --transformer_rate=0.0001
+    echo hpatches_st-$seed hpatches_st hpatches42 --seed=$seed
+    echo hpatches_st-slow-$seed hpatches_st hpatches42 --seed=$seed --transformer_rate=0.0001
+  done
   for length in 256 512 2048 4096; do
     echo ubc-$length ubc ubc32 --batch_size=$length
+  done
+  for seed in 1 2; do
+    echo ubc-$seed ubc ubc32 --seed=$seed
+    echo hpatches_plain-$seed hpatches_plain hpatches32 --seed=$seed
   done
 }
 

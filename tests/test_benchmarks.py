@@ -2,9 +2,9 @@
 
 import importlib
 import importlib.util
+import json
 import multiprocessing.dummy
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -159,49 +159,183 @@ def found_again(frames1, frames2, homography, tolerance):
     return sum(grow(start, set()) for start in range(len(alike)))
 
 
+def mapped(points, homography):
+    return cv2.perspectiveTransform(points[None], homography)[0]
+
+
+def tables(output):
+    """Row → column → text of every table, by what stands over its names."""
+    found, heads = {}, []
+    for line in output.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if "repeated" in cells:
+            heads = cells
+        elif line.startswith("| ") and cells[0] != "---":
+            row = dict(zip(heads[1:], cells[1:], strict=True))
+            found.setdefault(heads[0], {})[cells[0]] = row
+    return found
+
+
 def test_pairs_of_images(tmp_path):
-    written = write_image_sequences(tmp_path, ["graf", "boat"], size=(200, 260))
-    finished = match_pairs(
-        *(f"--data={tmp_path}", "--pairs=graf/2,boat/3", "--models=rootsift,pixels"),
-        *("--magnifications=6,4+9", "--tolerances=0.5,12"),
+    written = write_image_sequences(tmp_path / "some", ["graf", "boat"], size=(150, 190))
+    arguments = (
+        *(f"--data={tmp_path}", "--pairs=some/graf/2,some/boat/3", "--by_pair"),
+        *("--models=rootsift,pixels,orb:own", "--magnifications=6,4+9", "--tolerances=0.5,12"),
+        *("--max_keypoints=80,0", f"--output={tmp_path / 'pairs.jsonl'}"),
     )
+    finished = match_pairs(*arguments)
     assert finished.returncode == 0, finished.stderr
-    _, *lines = (re.split(r"\s{2,}", line) for line in finished.stdout.splitlines())
-    assert [line[:2] for line in lines] == [
-        [place, name]
-        for place in ("graf 1–2", "boat 1–3", "mean")
-        for name in ("found again", "rootsift", "pixels at 6", "pixels at 4+9")
+    printed = tables(finished.stdout)
+    names = ["dog:rootsift", "dog:pixels at 6", "dog:pixels at 4+9", "orb:own"]
+    assert list(printed) == [
+        f"{pair}{number} keypoints"
+        for number in ("80", "all")
+        for pair in ("", "some/graf/2, ", "some/boat/3, ")
     ]
-    printed = [np.float64(re.findall(r"[\d.]+", " ".join(line[2:]))) for line in lines]
+    assert all(list(table) == names for table in printed.values())
 
     extractor = DescriptorExtractor("pixels", magnification=(4, 9))
-    founds, rights, shares = [], [], []
-    for folder, number, suffix in (("graf", 2, "ppm"), ("boat", 3, "pgm")):
-        homography = written[folder][number - 2]
-        images = [cv2.imread(str(tmp_path / folder / f"img{i}.{suffix}")) for i in (1, number)]
-        frames = [detect(as_grey(image)).frames for image in images]
-        founds.append([found_again(*frames, homography, tolerance) for tolerance in (0.5, 12)])
+    for number in (80, None):
+        title = f"{number or 'all'} keypoints"
+        founds, rights, shares = [], [], []
+        for folder, other, suffix in (("graf", 2, "ppm"), ("boat", 3, "pgm")):
+            homography = written[folder][other - 2]
+            paths = [tmp_path / "some" / folder / f"img{i}.{suffix}" for i in (1, other)]
+            images = [cv2.imread(str(path)) for path in paths]
+            frames = [detect(as_grey(image), "dog", number).frames for image in images]
+            founds.append([found_again(*frames, homography, tolerance) for tolerance in (0.5, 12)])
 
-        rows = [extractor.compute(*pair)[1] for pair in zip(images, frames, strict=True)]
-        distances = cdist(*rows)
-        best = distances.argmin(axis=1)
-        mutual = np.flatnonzero(distances.argmin(axis=0)[best] == np.arange(len(best)))
-        expected = cv2.perspectiveTransform(frames[0][mutual, :, 2][None], homography)[0]
-        errors = np.linalg.norm(expected - frames[1][best[mutual], :, 2], axis=1)
-        rights.append([np.sum(errors <= tolerance) for tolerance in (0.5, 12)])
-        shares.append(np.array(rights[-1]) / len(errors))
-        assert printed[len(rights) * 4 - 1][0] == len(errors)
+            rows = [extractor.compute(*pair)[1] for pair in zip(images, frames, strict=True)]
+            distances = cdist(*rows)
+            best = distances.argmin(axis=1)
+            mutual = np.flatnonzero(distances.argmin(axis=0)[best] == np.arange(len(best)))
+            expected = mapped(frames[0][mutual, :, 2], homography)
+            errors = np.linalg.norm(expected - frames[1][best[mutual], :, 2], axis=1)
+            rights.append([np.sum(errors <= tolerance) for tolerance in (0.5, 12)])
+            shares.append(np.array(rights[-1]) / len(errors))
+            row = printed[f"some/{folder}/{other}, {title}"]["dog:pixels at 4+9"]
+            assert [int(row[f"found, {t} px"].replace(",", "")) for t in (0.5, 12)] == founds[-1]
+            assert [int(row[f"right, {t} px"]) for t in (0.5, 12)] == rights[-1]
+        row = printed[title]["dog:pixels at 4+9"]
+        for index, tolerance in enumerate((0.5, 12)):
+            assert int(row[f"right, {tolerance} px"]) == np.sum(rights, axis=0)[index]
+            share = float(row[f"share, {tolerance} px"])
+            assert share == pytest.approx(np.mean(shares, axis=0)[index], abs=6e-4)
+        assert ("detect" in row) == (number is None)  # measured at the largest number
 
-    founds.append(np.sum(founds, axis=0))
-    np.testing.assert_array_equal(printed[::4], founds)
-    pooled = np.stack([printed[3][2:6], printed[7][2:6], printed[11]])
-    np.testing.assert_array_equal(pooled[:, ::2], [*rights, np.sum(rights, axis=0)])
-    np.testing.assert_allclose(pooled[:, 1::2], [*shares, np.mean(shares, axis=0)], atol=6e-4)
+    # What is in the file is not measured again.
+    lines = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert len(lines) == 4 * 2 * 2
+    errors = [
+        np.inf if line["corner_error"] is None else line["corner_error"]
+        for line in lines
+        if (line["model"], line["keypoints"]) == ("orb:own", 0)
+    ]
+    row = printed["all keypoints"]["orb:own"]
+    assert float(row["AUC 5 px"]) == pytest.approx(area_under_curve(errors, 5), abs=6e-4)
+    assert int(row["H"]) == np.sum(np.array(errors) <= 5)
+    lines[0]["right"][0] += 1000
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines[:-1]))
+    again = match_pairs(*arguments)
+    assert again.returncode == 0, again.stderr
+    before, after = (
+        int(tables(each)["80 keypoints"]["dog:rootsift"]["right, 0.5 px"].replace(",", ""))
+        for each in (finished.stdout, again.stdout)
+    )
+    assert after == before + 1000
+    assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == len(lines)
 
 
-@pytest.mark.parametrize("flag", ["--tolerances=3,0", "--magnifications=14,8+"])
-def test_pairs_of_images_want_numbers(flag, tmp_path):
-    finished = match_pairs(f"--data={tmp_path}", flag)
-    assert finished.returncode == 2
-    (line,) = finished.stderr.splitlines()
-    assert line.startswith("error: ") and flag.split("=")[0] in line
+def area_under_curve(errors, limit):
+    """By summing the share of errors below many thresholds."""
+    thresholds = (np.arange(2_000) + 0.5) / 2_000 * limit
+    return np.mean([np.mean(np.array(errors) <= threshold) for threshold in thresholds])
+
+
+@pytest.fixture
+def pair_scores(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("pair_scores")
+
+
+def test_area_under_curve(pair_scores):
+    assert pair_scores.area_under_curve([0, 0.5, 2, np.inf], 1) == pytest.approx(1.5 / 4)
+    errors = [*np.random.default_rng(0).exponential(3, 40), np.inf]
+    for limit in (1, 3, 5):
+        expected = area_under_curve(errors, limit)
+        assert pair_scores.area_under_curve(errors, limit) == pytest.approx(expected, abs=1e-3)
+
+
+def test_corner_error(pair_scores):
+    true = np.array([[1.2, 0.1, 5], [-0.2, 0.9, 3], [1e-4, 2e-4, 1]])
+    corners = np.float64([(0, 0), (99, 0), (99, 79), (0, 79)])
+    other = true @ np.array([[1, 0, 2], [0, 1, -1], [0, 0, 1]])
+    expected = np.linalg.norm(
+        mapped(corners + np.array([2, -1]), true) - mapped(corners, true), axis=1
+    )
+    assert pair_scores.corner_error(other, true, (100, 80)) == pytest.approx(expected.mean())
+    assert pair_scores.corner_error(None, true, (100, 80)) == np.inf
+
+
+def test_repeatability(pair_scores):
+    rng = np.random.default_rng(1)
+    homography = np.array([[1.1, 0.3, -20], [-0.2, 1.3, 10], [3e-4, -2e-4, 1]])
+    size1, size2, tolerance = (120, 90), (100, 110), 3
+    points1, points2 = rng.uniform(0, 89, (70, 2)), rng.uniform(0, 99, (60, 2))
+    there, back = mapped(points1, homography), mapped(points2, np.linalg.inv(homography))
+    distances = cdist(there, points2)
+    repeated = [
+        distances[i].min() <= tolerance
+        for i, (x, y) in enumerate(there)
+        if 0 <= x <= 99 and 0 <= y <= 109
+    ]
+    repeated += [
+        distances[:, j].min() <= tolerance
+        for j, (x, y) in enumerate(back)
+        if 0 <= x <= 119 and 0 <= y <= 89
+    ]
+    assert 0 < sum(repeated) < len(repeated) < len(points1) + len(points2)
+    arguments = (homography, size1, size2, tolerance)
+    assert pair_scores.repeatability(points1, points2, *arguments) == np.mean(repeated)
+    assert pair_scores.repeatability(points1[:0], points2, *arguments) == 0
+
+
+def test_pairs_of_images_want_right_flags():
+    cases = {
+        "--tolerances": ["--tolerances=3,0"],
+        "--magnifications": ["--magnifications=14,8+"],
+        "--max_keypoints": ["--max_keypoints=-1"],
+        "--pairs": ["--pairs=graf/1"],
+        "--aliked": ["--pairs=graf/2", "--models=aliked:own"],
+        "R2D2": ["--pairs=graf/2", "--models=r2d2:own", "--r2d2=."],
+        "dog has no descriptor of its own": ["--pairs=graf/2", "--models=dog:own"],
+    }
+    # In one process: it takes seconds to start.
+    script = f"""
+import sys
+sys.path.insert(0, {str(FOLDER)!r})
+import match_pairs
+from absl.testing import flagsaver
+for flags in {list(cases.values())}:
+    with flagsaver.flagsaver():
+        match_pairs.FLAGS(["", "--data=.", *flags])
+        try:
+            match_pairs.main([])
+        except match_pairs.InputError as error:
+            print(error)
+"""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    for message, named in zip(finished.stdout.splitlines(), cases, strict=True):
+        assert named in message
+
+
+def test_peer_cuts_patches(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    cut = importlib.import_module("peers")._cut_patches
+    maps = torch.arange(2 * 5 * 7).reshape(2, 5, 7)
+    patches = cut(maps, torch.tensor([[0, 4], [3, 2]]), 3)
+    assert patches.shape == (2, 2, 3, 3)
+    assert patches[1].tolist() == maps[:, 1:4, 2:5].tolist()
+    assert patches[0, 0].tolist() == [[0, 21, 22], [0, 28, 29], [0, 0, 0]]

@@ -22,7 +22,7 @@ from doap_tf.descriptors.weights_file import write_weights
 from doap_tf.evaluation import Model, Result
 from doap_tf.export.served_network import ServedNetwork
 from doap_tf.losses import FORMS, histogram_average_precision, relations
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks import DescriptorNetwork, KeypointNetwork
 from doap_tf.training.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -370,7 +370,7 @@ def test_files_of_weights_and_checkpoints(tmp_path):
 def test_signatures():
     network = DescriptorNetwork(8, head="binary", width=0.1)
     network.build((None, 32, 32, 1))
-    for name, signature in ServedNetwork(network).signatures().items():
+    for name, signature in ServedNetwork(network, KeypointNetwork()).signatures().items():
         (row,) = re.findall(rf"^\| `{name}`.*$", PAGES["serving/README.md"], re.M)
         inputs = [spec.name for spec in signature.structured_input_signature[0]]
         assert inputs and signature.structured_outputs

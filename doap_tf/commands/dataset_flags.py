@@ -48,7 +48,7 @@ def dataset_source(*more: str, **settings: Any) -> "DatasetSource":
 
 def tell_default_photographs() -> None:
     """Says it in a line if the photographs are not the user's own."""
-    if FLAGS.dataset == "photo_patches" and FLAGS.source is None:
+    if FLAGS.dataset in (None, "photo_patches") and FLAGS.source is None:
         print(
             "photographs: those of scikit-image; --source=FOLDER_OR_GLOB takes your own", flush=True
         )

@@ -1,11 +1,15 @@
 """Exports a network: a SavedModel for TensorFlow Serving, .tflite files for phones, ONNX.
 
 python export_main.py --model=doap-128 --export_dir=exports --formats=saved_model,tflite
+python export_main.py --model=learned --export_dir=exports --formats=tflite --image_sizes=480x640
+
+The second exports the keypoint network of the detector "learned".
 """
 
 import importlib.resources
 import json
 import pathlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,12 +24,19 @@ _FORMATS = ("saved_model", "tflite", "onnx")
 _PRECISIONS = ("float32", "float16", "int8")
 _CALIBRATION_PATCHES = 512
 _SPLIT_SEED = 0
+_LEARNED = "learned"
 
-flags.DEFINE_string("model", None, "Name of a network that ships, training folder or .keras file.")
+flags.DEFINE_string(
+    "model",
+    None,
+    "Name of a network that ships, training folder or .keras file, of a descriptor or of "
+    f'keypoints; "{_LEARNED}" is the keypoint network that ships.',
+)
 flags.DEFINE_string(
     "export_dir",
     None,
-    "Folder for NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx.",
+    "Folder for NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx; for a keypoint "
+    "network NAME.tflite and NAME-HEIGHTxWIDTH.tflite.",
 )
 flags.DEFINE_list("formats", ["saved_model", "tflite"], f"Any of {', '.join(_FORMATS)}.")
 flags.DEFINE_string("name", None, "NAME of the export; by default taken from --model.")
@@ -34,6 +45,11 @@ flags.DEFINE_list(
     "batch_sizes",
     ["1", "64"],
     "Fixed batch sizes of further .tflite files, for delegates of mobile GPUs.",
+)
+flags.DEFINE_list(
+    "image_sizes",
+    [],
+    "HEIGHTxWIDTH of further .tflite files of a keypoint network, for browsers.",
 )
 flags.DEFINE_string(
     "groups",
@@ -51,12 +67,19 @@ def main(argv: Sequence[str]) -> None:
 
     from doap_tf.descriptors.registry import from_pretrained
     from doap_tf.export import comparison
+    from doap_tf.networks.keypoint_file import holds_keypoint_network
 
+    name = FLAGS.name or _name_of(FLAGS.model)
+    directory = pathlib.Path(FLAGS.export_dir)
+    if FLAGS.model == _LEARNED or holds_keypoint_network(FLAGS.model):
+        return _export_keypoints(name, directory)
+    if FLAGS.image_sizes:
+        raise InputError(
+            f"--image_sizes is for keypoint networks; {FLAGS.model} describes patches."
+        )
     network = from_pretrained(FLAGS.model).network
     if network is None:
         raise InputError(f"{FLAGS.model} is an export itself; give the .keras file it came from.")
-    name = FLAGS.name or _name_of(FLAGS.model)
-    directory = pathlib.Path(FLAGS.export_dir)
     calibration, held_out = None, None
     if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
         calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
@@ -114,6 +137,26 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
     return exported
 
 
+def _export_keypoints(name: str, directory: pathlib.Path) -> None:
+    from doap_tf.export import convert_keypoints_to_tflite
+    from doap_tf.networks import load_keypoint_network
+
+    if FLAGS.formats != ["tflite"] or FLAGS.benchmark:
+        raise InputError(
+            f"{FLAGS.model} scores keypoints: give --formats=tflite and no --benchmark. The "
+            "SavedModel of a descriptor detects keypoints too."
+        )
+    network = load_keypoint_network(None if FLAGS.model == _LEARNED else FLAGS.model)
+    models = {f"{name}.tflite": convert_keypoints_to_tflite(network)}
+    for text in FLAGS.image_sizes:
+        height, width = map(int, text.split("x"))
+        models[f"{name}-{text}.tflite"] = convert_keypoints_to_tflite(network, (height, width))
+    for file, model in models.items():
+        with files.write_atomically(directory / file) as temporary:
+            temporary.write_bytes(model)
+        print(directory / file)
+
+
 def _check_flags() -> None:
     """Checks the flags before anything is loaded."""
     for flag in ("model", "export_dir"):
@@ -123,6 +166,10 @@ def _check_flags() -> None:
     _check_list("precisions", _PRECISIONS)
     if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
         raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
+    if not all(re.fullmatch(r"[1-9]\d*x[1-9]\d*", size) for size in FLAGS.image_sizes):
+        raise InputError(
+            f"--image_sizes must be like 480x640, height first, not {FLAGS.image_sizes}."
+        )
     if FLAGS.name and pathlib.PurePath(FLAGS.name).name != FLAGS.name:
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 

@@ -62,8 +62,9 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string(
     "detector",
-    "dog",
-    "dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast or orb.",
+    "learned",
+    "learned, dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast, orb, or "
+    "the path of a trained one: a .tflite file, or a training directory with one.",
 )
 flags.DEFINE_integer(
     "max_keypoints", 8192, "Number of the strongest keypoints to keep; 0 for all.", lower_bound=0

@@ -1,12 +1,14 @@
-"""Trains a descriptor network.
+"""Trains a descriptor network, or with --network=keypoints one that finds keypoints.
 
 python train_main.py --flagfile=flags/quickstart.cfg
+python train_main.py --flagfile=flags/keypoints.cfg --source=FOLDER
 """
 
 import dataclasses
 import json
 import math
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,8 @@ from doap_tf.commands.dataset_flags import (
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
+
+flags.DEFINE_string("network", "descriptor", "What is trained: descriptor or keypoints.")
 
 # Data
 define_dataset_flags(None)
@@ -45,7 +49,11 @@ flags.DEFINE_string(
 )
 
 # Batches
-flags.DEFINE_integer("batch_size", 1024, "Patches in a list, over all replicas.")
+flags.DEFINE_integer(
+    "batch_size",
+    1024,
+    "Patches in a list, over all replicas; pairs of views of keypoints, 8 by default.",
+)
 flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs or rome.")
 flags.DEFINE_float(
     "sequence_share",
@@ -85,15 +93,42 @@ flags.DEFINE_integer(
 
 # Optimisation
 flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
-flags.DEFINE_integer("steps", 0, "Length of the run in steps; takes precedence over --epochs.")
-flags.DEFINE_float("learning_rate", 0.1, "At 1,024 patches; scaled with the batch size.")
+flags.DEFINE_integer(
+    "steps",
+    0,
+    "Length of the run in steps; takes precedence over --epochs. Of keypoints 10,000 by default.",
+)
+flags.DEFINE_float(
+    "learning_rate",
+    0.1,
+    "At 1,024 patches; scaled with the batch size. Of keypoints: Adam's, 0.002 by default.",
+)
 flags.DEFINE_string("schedule", "linear", "linear, step or cosine.")
-flags.DEFINE_float("warmup", 0.0, "Share of the run over which the rate rises.")
+flags.DEFINE_float(
+    "warmup", 0.0, "Share of the run over which the rate rises; of keypoints 0.01 by default."
+)
 flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
 flags.DEFINE_float("weight_decay", 1e-4, "Of kernels, coupled with the gradient.")
 flags.DEFINE_float("transformer_rate", 1e-4, "Factor of the rate of the prediction layer.")
-flags.DEFINE_float("clip_norm", 0.0, "Maximum norm of the gradient; 0 for no limit.")
+flags.DEFINE_float(
+    "clip_norm", 0.0, "Maximum norm of the gradient; 0 for no limit. Of keypoints 1 by default."
+)
 flags.DEFINE_integer("seed", 0, "Of weights, batches, dropout, augmentation and validation split.")
+
+# Keypoints
+flags.DEFINE_string(
+    "aligned_source",
+    None,
+    "Folder of folders, each of images of one place and size, such as a webcam's: a fifth of the "
+    "pairs of views show two of them.",
+)
+flags.DEFINE_string("descriptor", "doap-128", "Network whose ranking makes a place worth finding.")
+flags.DEFINE_integer("view_size", 224, "Side of a view; a multiple of 8 and of --stride.")
+flags.DEFINE_float(
+    "keypoint_cost", 0.5, "Of a keypoint, after half of the run: the higher, the fewer and better."
+)
+flags.DEFINE_integer("stride", 2, "Side of the blocks of pixels that the network works on.")
+flags.DEFINE_list("filters", ["16", "16", "16", "16"], "Output channels of each convolution.")
 
 # Machine
 flags.DEFINE_string("strategy", "auto", "auto, none, mirrored or multi_worker (with TF_CONFIG).")
@@ -108,11 +143,27 @@ flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
 flags.DEFINE_integer("log_every", 10, "Steps between entries of the log.")
 flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
 
+_NETWORKS = ("descriptor", "keypoints")
+_OF_BOTH = frozenset(
+    {"network", "source", "validation_fraction", "batch_size", "steps", "learning_rate", "warmup"}
+    | {"clip_norm", "seed", "strategy", "xla", "synchronized_batch_norm", "train_dir"}
+    | {"checkpoint_every", "validate_every", "log_every"}
+)
+_OF_KEYPOINTS = frozenset(
+    {"aligned_source", "descriptor", "view_size", "keypoint_cost", "stride", "filters"}
+)  # the other flags are of descriptors
+
 _BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail
 
 
 def main(argv: Sequence[str]) -> None:
     del argv
+    _check_network()
+    if FLAGS.network == "keypoints":
+        from doap_tf.commands.train_keypoints import train_keypoints
+
+        train_keypoints()
+        return
     _check_flags()
     import tensorflow as tf
 
@@ -211,6 +262,16 @@ def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
             "\nNo validation was better than the untrained network: train longer, or lower "
             "--learning_rate."
         )
+
+
+def _check_network() -> None:
+    """Refuses flags that are for another kind of network."""
+    if FLAGS.network not in _NETWORKS:
+        raise InputError(f"--network must be one of {', '.join(_NETWORKS)}, not {FLAGS.network!r}.")
+    for flag in FLAGS.get_key_flags_for_module(sys.modules[__name__]):
+        network = "keypoints" if flag.name in _OF_KEYPOINTS else "descriptor"
+        if flag.present and flag.name not in _OF_BOTH and network != FLAGS.network:
+            raise InputError(f"--{flag.name} is for --network={network}, not {FLAGS.network}.")
 
 
 def _check_flags() -> None:

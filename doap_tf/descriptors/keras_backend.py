@@ -34,11 +34,16 @@ class KerasBackend:
         return self._graph_for(tensor.dtype)(tensor)[:count]
 
     def weights_sha256(self) -> str:
-        """SHA-256 of all weights in their order."""
-        digest = hashlib.sha256()
-        for weight in self.network.get_weights():
-            digest.update(np.ascontiguousarray(weight).tobytes())
-        return digest.hexdigest()
+        """See `doap_tf.descriptors.Backend.weights_sha256`."""
+        return weights_sha256(self.network)
+
+
+def weights_sha256(network: tf.keras.Model) -> str:
+    """SHA-256 of all weights in their order."""
+    digest = hashlib.sha256()
+    for weight in network.get_weights():
+        digest.update(np.ascontiguousarray(weight).tobytes())
+    return digest.hexdigest()
 
 
 def _round_size(count: int) -> int:

@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 
-from doap_tf.descriptors import tflite_metadata
+from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.quiet import stderr_discarded
 

@@ -6,6 +6,7 @@ without OpenCV. Only ordinary operations are used, so that any server runs them.
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
 from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longest_step
@@ -13,6 +14,7 @@ from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longe
 # The last level suits steps of 64 image pixels per patch pixel; longer ones, which need an image
 # of more than 2,000 pixels for a single patch of 32, are cut from it too.
 _LEVELS = 13
+_BLOCK = 32  # pixels of a row that are blurred at once
 
 
 def cut_patches(image: tf.Tensor, frames: tf.Tensor, size: int, magnification: float) -> tf.Tensor:
@@ -27,28 +29,49 @@ def cut_patches(image: tf.Tensor, frames: tf.Tensor, size: int, magnification: f
     Returns:
         float32 [N, S, S, 1].
     """
-    maps = tf.reshape(frames, [-1, 2, 3])
-    levels = _levels_of(maps, size, magnification)
-    pixels, starts, widths, heights = _pyramid(image, tf.reduce_max(levels))
-    scales = tf.gather([2.0 ** -halvings(level) for level in range(_LEVELS)], levels)
-    centres = ((2.0 * tf.range(size, dtype=tf.float32) + 1.0) / size - 1.0) * magnification
-    along = maps[:, :, 0, tf.newaxis] * centres  # [N, 2, S]
-    across = maps[:, :, 1, tf.newaxis] * centres + maps[:, :, 2, tf.newaxis]
-    points = along[:, :, tf.newaxis, :] + across[:, :, :, tf.newaxis]
-    points = points * scales[:, tf.newaxis, tf.newaxis, tf.newaxis] + MARGIN
+    longest = tf.reduce_max(_longer_axes(tf.reshape(frames, [-1, 2, 3])))
+    return GraphPyramid(image, longest * (2.0 * magnification / size)).cut(
+        frames, size, magnification
+    )
 
-    x = _Axis(points[:, 0], tf.gather(widths, levels))
-    y = _Axis(points[:, 1], tf.gather(heights, levels))
-    first = tf.gather(starts, levels)[:, tf.newaxis, tf.newaxis]
-    row_length = tf.gather(widths, levels)[:, tf.newaxis, tf.newaxis]
 
-    def row(number: tf.Tensor) -> tf.Tensor:
-        start = first + number * row_length
-        left, right = tf.gather(pixels, start + x.before), tf.gather(pixels, start + x.after)
-        return left + (right - left) * x.weight
+class GraphPyramid:
+    """The levels of one image that patches are cut from.
 
-    above, below = row(y.before), row(y.after)
-    return (above + (below - above) * y.weight)[..., tf.newaxis]
+    Args:
+        image: Grey values, float32 [H, W], not empty.
+        longest_step: Most pixels of the image from one pixel of a patch to the next.
+    """
+
+    def __init__(self, image: tf.Tensor, longest_step: tf.Tensor):
+        last = _levels_of(longest_step[tf.newaxis])[0]
+        self._pixels, self._starts, self._widths, self._heights = _pyramid(image, last)
+
+    def cut(self, frames: tf.Tensor, size: int, magnification: float) -> tf.Tensor:
+        """Cuts patches float32 [N, size, size, 1]; see `cut_patches`."""
+        maps = tf.reshape(frames, [-1, 2, 3])
+        levels = _levels_of(_longer_axes(maps) * (2.0 * magnification / size))
+        scales = tf.gather([2.0 ** -halvings(level) for level in range(_LEVELS)], levels)
+        centres = ((2.0 * tf.range(size, dtype=tf.float32) + 1.0) / size - 1.0) * magnification
+        along = maps[:, :, 0, tf.newaxis] * centres  # [N, 2, S]
+        across = maps[:, :, 1, tf.newaxis] * centres + maps[:, :, 2, tf.newaxis]
+        points = along[:, :, tf.newaxis, :] + across[:, :, :, tf.newaxis]
+        points = points * scales[:, tf.newaxis, tf.newaxis, tf.newaxis] + MARGIN
+
+        widths = tf.gather(self._widths, levels)
+        x = _Axis(points[:, 0], widths)
+        y = _Axis(points[:, 1], tf.gather(self._heights, levels))
+        first = tf.gather(self._starts, levels)[:, tf.newaxis, tf.newaxis]
+        row_length = widths[:, tf.newaxis, tf.newaxis]
+
+        def row(number: tf.Tensor) -> tf.Tensor:
+            start = first + number * row_length
+            left = tf.gather(self._pixels, start + x.before)
+            right = tf.gather(self._pixels, start + x.after)
+            return left + (right - left) * x.weight
+
+        above, below = row(y.before), row(y.after)
+        return (above + (below - above) * y.weight)[..., tf.newaxis]
 
 
 class _Axis:
@@ -63,14 +86,22 @@ class _Axis:
         self.weight = coordinates - floor
 
 
-def _levels_of(maps: tf.Tensor, size: int, magnification: float) -> tf.Tensor:
-    """The pyramid level int32 [N] of each map [N, 2, 3], by the step along its longer axis."""
+def _longer_axes(maps: tf.Tensor) -> tf.Tensor:
+    """The longer semi-axis [N] of each map [N, 2, 3]."""
     (a, b), (c, d) = (tf.unstack(row, axis=-1) for row in tf.unstack(maps[:, :, :2], axis=1))
-    longer = (tf.sqrt((a + d) ** 2 + (c - b) ** 2) + tf.sqrt((a - d) ** 2 + (c + b) ** 2)) / 2.0
+    return (tf.sqrt((a + d) ** 2 + (c - b) ** 2) + tf.sqrt((a - d) ** 2 + (c + b) ** 2)) / 2.0
+
+
+def _levels_of(steps: tf.Tensor) -> tf.Tensor:
+    """The level int32 [N] for each number of image pixels per patch pixel [N]."""
     bounds = tf.constant([longest_step(level) for level in range(_LEVELS - 1)], tf.float32)
-    return tf.searchsorted(bounds, longer * (2.0 * magnification / size))
+    return tf.searchsorted(bounds, steps)
 
 
+@tf.function(  # traced once, whatever number of signatures and models use it
+    input_signature=[tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([], tf.int32)],
+    autograph=False,
+)
 def _pyramid(
     image: tf.Tensor, last: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -96,13 +127,18 @@ def _next_level(level: tf.Tensor, sigma: float, halve: bool) -> tf.Tensor:
 
 
 def _blur(image: tf.Tensor, sigma: float) -> tf.Tensor:
+    """Blurs by products of blocks with a matrix: five times as fast as a convolution on CPUs."""
     radius = math.ceil(4.0 * sigma)
-    weights = [math.exp(-0.5 * (offset / sigma) ** 2) for offset in range(-radius, radius + 1)]
-    kernel = tf.constant(weights) / math.fsum(weights)
-    padded = _repeat_border(image, radius)[tf.newaxis, :, :, tf.newaxis]
-    for shape in ([1, -1, 1, 1], [-1, 1, 1, 1]):
-        padded = tf.nn.conv2d(padded, tf.reshape(kernel, shape), strides=1, padding="VALID")
-    return padded[0, :, :, 0]
+    offsets = np.arange(_BLOCK + 2 * radius)[:, np.newaxis] - radius - np.arange(_BLOCK)
+    weights = np.exp(-0.5 * (offsets / sigma) ** 2) * (np.abs(offsets) <= radius)
+    matrix = tf.constant(weights / weights.sum(axis=0), tf.float32)
+    for _ in range(2):  # along rows, then along columns
+        height, width = tf.unstack(tf.shape(image))
+        starts = _BLOCK * tf.range(-(-width // _BLOCK))
+        places = starts[:, tf.newaxis] + tf.range(-radius, _BLOCK + radius)
+        blocks = tf.gather(image, tf.clip_by_value(places, 0, width - 1), axis=1)
+        image = tf.transpose(tf.reshape(blocks @ matrix, [height, -1])[:, :width])
+    return image
 
 
 def _repeat_border(image: tf.Tensor, width: int) -> tf.Tensor:

@@ -1,17 +1,22 @@
 """Forms of a trained network to export: in float32, and with its weights as constants."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import tensorflow as tf
 
-from doap_tf.networks import DescriptorNetwork, pack_bits
+from doap_tf.networks import DescriptorNetwork, KeypointNetwork, pack_bits
+
+_Network = TypeVar("_Network", DescriptorNetwork, KeypointNetwork)
 
 
-def inference_network(network: DescriptorNetwork) -> DescriptorNetwork:
+def inference_network(network: _Network) -> _Network:
     """Returns a built network that computes in float32: the same, or a copy of a mixed one.
 
     Mixed precision speeds up training; where exported models run it saves nothing, and phones do
     not support bfloat16.
     """
-    size = network.input_size
+    size = network.input_size if isinstance(network, DescriptorNetwork) else None
     if not network.built:
         network.build((None, size, size, 1))
     if network.compute_dtype == "float32":
@@ -22,10 +27,28 @@ def inference_network(network: DescriptorNetwork) -> DescriptorNetwork:
     return copy
 
 
-class FrozenNetwork(tf.Module):
-    """A network as one function with its weights as constants, for converters.
+def with_constant_weights(
+    network: DescriptorNetwork | KeypointNetwork,
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns the inference of a built network as a function to trace, its weights constants.
 
     Keras variables would stay variables without values in a converted model.
+    """
+    weights = [
+        [variable.numpy() for variable in variables]
+        for variables in (network.trainable_variables, network.non_trainable_variables)
+    ]
+
+    def infer(inputs: tf.Tensor) -> tf.Tensor:
+        constants = ([tf.constant(value) for value in values] for values in weights)
+        outputs, _ = network.stateless_call(*constants, inputs, training=False)
+        return outputs
+
+    return infer
+
+
+class FrozenNetwork(tf.Module):
+    """A descriptor network as one function with its weights as constants, for converters.
 
     Args:
         network: A trained network.
@@ -35,18 +58,14 @@ class FrozenNetwork(tf.Module):
     def __init__(self, network: DescriptorNetwork, batch_size: int | None = None):
         super().__init__()
         network = inference_network(network)
+        infer = with_constant_weights(network)
         size = network.input_size
-        weights = [
-            [variable.numpy() for variable in variables]
-            for variables in (network.trainable_variables, network.non_trainable_variables)
-        ]
 
         @tf.function(
             input_signature=[tf.TensorSpec([batch_size, size, size, 1], tf.float32, "patches")]
         )
         def describe(patches: tf.Tensor) -> dict[str, tf.Tensor]:
-            constants = ([tf.constant(value) for value in values] for values in weights)
-            descriptors, _ = network.stateless_call(*constants, patches, training=False)
+            descriptors = infer(patches)
             binary = network.head == "binary"
             return {"descriptors": pack_bits(descriptors) if binary else descriptors}
 

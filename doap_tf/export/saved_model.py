@@ -16,7 +16,7 @@ from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
 from doap_tf.export.model_card import model_card, network_metadata
 from doap_tf.export.served_network import ServedNetwork
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks import DescriptorNetwork, load_keypoint_network
 
 _CARD_FILE = "assets.extra/MODEL_CARD.md"
 _WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"  # the name that the server looks for
@@ -46,7 +46,7 @@ def export_saved_model(
     directory = pathlib.Path(directory)
     target = directory / str(_next_version(directory, version))
     network = inference_network(network)
-    served = ServedNetwork(network)
+    served = ServedNetwork(network, load_keypoint_network())
     signatures = served.signatures()
     metadata = network_metadata(network)
     # If the Keras model itself were tracked, the signatures would read copies of its variables,
@@ -112,4 +112,6 @@ def _example(spec: tf.TensorSpec) -> np.ndarray:
     if spec.name == "images":
         noise = random.integers(0, 256, [64, 64, 1], np.uint8)
         return np.array([tf.io.encode_jpeg(noise).numpy()], object)
+    if spec.name == "max_keypoints":
+        return np.array([_WARM_UP_ROWS], np.int32)
     return random.integers(0, 256, [_WARM_UP_ROWS, 64, 64, 1]).astype(spec.dtype.as_numpy_dtype)

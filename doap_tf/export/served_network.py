@@ -1,11 +1,14 @@
 """The signatures of a SavedModel: a network with its preprocessing in the graph."""
 
+import math
 from collections.abc import Callable
 
 import tensorflow as tf
 
-from doap_tf.export.graph_cutting import cut_patches
-from doap_tf.networks import DescriptorNetwork, pack_bits
+from doap_tf.export.graph_cutting import GraphPyramid, cut_patches
+from doap_tf.export.graph_detection import GraphDetector
+from doap_tf.export.graph_orientation import STEP, dominant_angles
+from doap_tf.networks import DescriptorNetwork, KeypointNetwork, pack_bits
 from doap_tf.preprocessing import resize_patches
 
 # Patches that run through the network at a time: bounds a server's memory whatever a request
@@ -14,6 +17,9 @@ _CHUNK = 256
 # As in doap_tf.readers.images: a header must not make a server allocate gigabytes.
 _SMALL_IMAGE = 2**24
 _MOST_PIXELS_A_BYTE = 1000
+# Detection in the largest image takes a server about 1 GB.
+_MOST_PIXELS = 2**24
+_MOST_KEYPOINTS = 2**16
 _FARTHEST = 1e6  # pixels; a frame with larger numbers is not one of an image
 
 
@@ -25,10 +31,12 @@ class ServedNetwork:
 
     Args:
         network: A built network.
+        keypoints: The network that finds the keypoints of `detect_and_describe`.
     """
 
-    def __init__(self, network: DescriptorNetwork):
+    def __init__(self, network: DescriptorNetwork, keypoints: KeypointNetwork):
         self.network = network
+        self._detector = GraphDetector(keypoints)
         size = network.input_size
         # Traced once and called by every signature: smaller and faster to write and load.
         self._infer = tf.function(
@@ -84,23 +92,97 @@ class ServedNetwork:
             for name, rows in outputs.items()
         }
 
+    def detect_and_describe(
+        self, images: tf.Tensor, max_keypoints: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Finds the strongest keypoints of each of B images and describes them.
+
+        Images are JPEG or PNG files of up to 2²⁴ pixels; their EXIF orientation is not applied.
+        Keypoints are x, y (centres at integers, x right, y down), size (twice the radius) and angle
+        in degrees, as those of OpenCV, the strongest first. Image i has `counts[i]` of them, at
+        most `max_keypoints[i]`; further rows, up to the largest count, are zeros.
+        """
+        checks = [
+            tf.debugging.assert_equal(
+                tf.size(max_keypoints), tf.size(images), "max_keypoints must have one per image."
+            ),
+            tf.debugging.assert_non_negative(max_keypoints, "max_keypoints must not be negative."),
+            tf.debugging.assert_less_equal(
+                max_keypoints, _MOST_KEYPOINTS, f"max_keypoints must be up to {_MOST_KEYPOINTS}."
+            ),
+        ]
+        with tf.control_dependencies(checks):
+            max_keypoints = tf.identity(max_keypoints)
+        dimension = self.network.output_dim
+        rows = _concatenate(
+            tf.size(images),
+            lambda number: self._detect(images[number], max_keypoints[number], number),
+            6 + dimension,
+        )
+        numbers = tf.cast(rows[:, 0], tf.int32)
+        counts = tf.math.unsorted_segment_sum(tf.ones_like(numbers), numbers, tf.size(images))
+        places = tf.where(tf.sequence_mask(counts))
+        shape = [tf.size(images), tf.reduce_max(tf.concat([counts, [0]], 0)), 5 + dimension]
+        padded = tf.scatter_nd(tf.cast(places, tf.int32), rows[:, 1:], shape)
+        outputs = {
+            "keypoints": padded[..., :4],
+            "scores": padded[..., 4],
+            "descriptors": padded[..., 5:],
+            "counts": counts,
+        }
+        if self.network.head == "binary":
+            packed = pack_bits(tf.reshape(padded[..., 5:], [-1, dimension]))
+            outputs["packed"] = tf.reshape(packed, [*shape[:2], dimension // 8])
+        return outputs
+
     def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """All signatures of this network by name, traced."""
         float32_patches = tf.TensorSpec([None, None, None, 1], tf.float32, "patches")
         uint8_patches = tf.TensorSpec([None, None, None, 1], tf.uint8, "patches")
         images = tf.TensorSpec([None], tf.string, "images")
         frames = tf.TensorSpec([None, None, 6], tf.float32, "frames")
+        max_keypoints = tf.TensorSpec([None], tf.int32, "max_keypoints")
         specs: dict[Callable, list[tf.TensorSpec]] = {
             self.serving_default: [float32_patches],
             self.describe_uint8: [uint8_patches],
             self.describe_image: [images, frames],
+            self.detect_and_describe: [images, max_keypoints],
         }
         if self.network.head == "binary":
             specs[self.describe_packed] = [uint8_patches]
         return {
-            method.__name__: tf.function(method, input_signature=spec).get_concrete_function()
+            method.__name__: tf.function(
+                method, input_signature=spec, autograph=False
+            ).get_concrete_function()
             for method, spec in specs.items()
         }
+
+    def _detect(self, image: tf.Tensor, max_keypoints: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """The features of one image.
+
+        Returns:
+            float32 [n, 6 + D]: the image's number, x, y, size, angle, score and the descriptor.
+        """
+        grey = _decode(image, _MOST_PIXELS)
+        x, y, radius, score = self._detector.detect(grey, max_keypoints)
+        size, magnification = self.network.input_size, self.network.magnification
+        longest_step = tf.reduce_max(radius) * max(STEP, 2.0 * magnification / size)
+        pyramid = GraphPyramid(grey, longest_step)
+        upright = _circles(x, y, radius, tf.zeros_like(x))
+
+        def describe(part: tf.Tensor) -> tf.Tensor:
+            chunk = slice(part * _CHUNK, (part + 1) * _CHUNK)
+            angle = dominant_angles(pyramid, upright[chunk])
+            frames = _circles(x[chunk], y[chunk], radius[chunk], angle)
+            descriptors = self._infer(pyramid.cut(frames, size, magnification))
+            degrees = tf.math.floormod(angle * (180.0 / math.pi), 360.0)
+            return tf.concat([degrees[:, tf.newaxis], descriptors], axis=1)
+
+        chunks = -(-tf.size(x) // _CHUNK)
+        rows = _concatenate(chunks, describe, 1 + self.network.output_dim)
+        numbers = tf.fill(tf.shape(x), tf.cast(number, tf.float32))
+        keypoints = tf.stack([numbers, x, y, 2.0 * radius, rows[:, 0], score], axis=1)
+        return tf.concat([keypoints, rows[:, 1:]], axis=1)
 
     def _describe(self, patches: tf.Tensor) -> tf.Tensor:
         shape = tf.shape(patches)
@@ -135,6 +217,12 @@ def _concatenate(
     return tf.ensure_shape(parts.concat(), [None, dimension])
 
 
+def _circles(x: tf.Tensor, y: tf.Tensor, radius: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
+    """Frames [N, 6] of circles; angles in radians."""
+    cosine, sine = radius * tf.cos(angle), radius * tf.sin(angle)
+    return tf.stack([cosine, -sine, x, sine, cosine, y], axis=1)
+
+
 def _has_area(frames: tf.Tensor) -> tf.Tensor:
     """Which frames [K, 6] map the circle to an ellipse in an image, bool [K]."""
     a, b, _, c, d, _ = tf.unstack(frames, axis=-1)
@@ -142,14 +230,15 @@ def _has_area(frames: tf.Tensor) -> tf.Tensor:
     return sound & (a * d != b * c)
 
 
-def _decode(image: tf.Tensor) -> tf.Tensor:
+def _decode(image: tf.Tensor, most_pixels: int | None = None) -> tf.Tensor:
     """Grey values of an encoded image, float32 [H, W], weighted and rounded as OpenCV does."""
-    most = tf.maximum(_SMALL_IMAGE, _MOST_PIXELS_A_BYTE * tf.strings.length(image))
-    check = tf.debugging.assert_less_equal(
-        _claimed_pixels(image),
-        tf.cast(most, tf.int64),
-        "an image claims more pixels than it can hold.",
-    )
+    if most_pixels is None:
+        most = tf.maximum(_SMALL_IMAGE, _MOST_PIXELS_A_BYTE * tf.strings.length(image))
+        message = "an image claims more pixels than it can hold."
+    else:
+        most = tf.constant(most_pixels)
+        message = f"an image has more than {most_pixels} pixels; send a smaller one."
+    check = tf.debugging.assert_less_equal(_claimed_pixels(image), tf.cast(most, tf.int64), message)
     with tf.control_dependencies([check]):
         colors = tf.io.decode_image(image, channels=3, expand_animations=False)
     grey = tf.tensordot(tf.cast(colors, tf.float32), [0.299, 0.587, 0.114], axes=1)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
-from doap_tf import files
-from doap_tf.descriptors import tflite_metadata
+from doap_tf import files, tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import FrozenNetwork
 from doap_tf.export.model_card import network_metadata

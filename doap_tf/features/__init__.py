@@ -32,13 +32,17 @@ if TYPE_CHECKING:
         Detector,
         detect,
     )
+    from doap_tf.features.learned import LearnedDetector
     from doap_tf.features.orientation import orient
+    from doap_tf.features.scale_space import Points
 
 __all__ = [
     "DETECTORS",
     "RADIUS_PER_SIZE",
     "Detections",
     "Detector",
+    "LearnedDetector",
+    "Points",
     "Pyramid",
     "adapt_shape",
     "angles",
@@ -67,6 +71,8 @@ __getattr__, __dir__ = lazy_names(
         "Pyramid": "doap_tf.features.cutting",
         "cut_patches": "doap_tf.features.cutting",
         "adapt_shape": "doap_tf.features.affine_shape",
+        "LearnedDetector": "doap_tf.features.learned",
+        "Points": "doap_tf.features.scale_space",
         "orient": "doap_tf.features.orientation",
         **dict.fromkeys(
             ("DETECTORS", "RADIUS_PER_SIZE", "Detections", "Detector", "detect"),

@@ -10,10 +10,13 @@ The radius of a frame is the scale of the structure, so that one magnification f
 - orb: a twelfth of `KeyPoint.size`, which for ORB is not a scale but the width of the patch that it
   describes (31 pixels of its level); SIFT describes a patch 12 σ wide.
 - fast: 31/12, as ORB's finest level. FAST has a single scale; its `KeyPoint.size` is always 7.
+- learned: what the network was trained for, times the scale of the pyramid's level.
 """
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -28,6 +31,7 @@ from doap_tf.features.frames import (
     radii,
     similarity_frames,
 )
+from doap_tf.features.learned import LearnedDetector, open_learned
 from doap_tf.features.orientation import orient
 from doap_tf.features.scale_space import LaplaceDetector, Points
 
@@ -39,7 +43,9 @@ DETECTORS = (
     "hessian_affine",
     "fast",
     "orb",
+    "learned",
 )
+_AFFINE = ("harris_affine", "hessian_affine")
 
 #: Frame radius over `cv2.KeyPoint.size`, for keypoints of OpenCV's own detectors.
 RADIUS_PER_SIZE = {"dog": 1 / 2, "orb": 1 / 12, "fast": 31 / 12 / 7}
@@ -71,17 +77,18 @@ class Detector(Protocol):
 
     def detect(
         self, image: np.ndarray, mask: np.ndarray | None = None
-    ) -> Sequence[cv2.KeyPoint] | np.ndarray | Detections:
+    ) -> Sequence[cv2.KeyPoint] | np.ndarray | Detections | Points:
         """Finds features in a grey image, uint8 [H, W], where the mask, uint8 [H, W], is not zero.
 
         Returns:
-            `cv2.KeyPoint`s; or affine frames [N, 2, 3], the strongest first; or `Detections`.
+            `cv2.KeyPoint`s; or affine frames [N, 2, 3], the strongest first; or `Detections`; or
+            `Points`, which have no orientation.
         """
 
 
 def detect(
     image: np.ndarray,
-    detector: str | Detector = "dog",
+    detector: str | os.PathLike | Detector = "dog",
     max_frames: int | None = None,
     oriented: bool = True,
     mask: np.ndarray | None = None,
@@ -90,8 +97,9 @@ def detect(
 
     Args:
         image: uint8 [H, W], grey.
-        detector: One of `DETECTORS`, or any object with a method `detect(image, mask)`; affine
-            frames that an object returns keep their shape and orientation.
+        detector: One of `DETECTORS`; the path of a model for `LearnedDetector`; or any object with
+            a method `detect(image, mask)`. Affine frames that an object returns keep their shape
+            and orientation.
         max_frames: Keep this many of the strongest. ORB shares them out among its levels.
         oriented: Whether keypoints without an angle are turned to the dominant gradient. SIFT and
             ORB find angles themselves (SIFT more than one in some places). Otherwise keypoints
@@ -101,7 +109,7 @@ def detect(
     Returns:
         The features, the strongest first.
     """
-    check_detector(detector)
+    finder = _finder(detector, max_frames)
     if image.ndim != 2 or image.dtype != np.uint8:
         raise InputError(
             f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 [H, W]"
@@ -113,28 +121,37 @@ def detect(
     image = np.ascontiguousarray(image)
     mask = None if mask is None else (mask != 0).astype(np.uint8)
 
-    finder = _finder(detector, max_frames) if isinstance(detector, str) else detector
     keypoints = _as_keypoints(finder.detect(image, mask), radius_per_size(detector), oriented)
-    keypoints = keypoints.take(np.argsort(-keypoints.responses, kind="stable"))
-    if isinstance(detector, str) and detector.endswith("affine"):
+    strongest = np.argsort(-keypoints.responses, kind="stable")
+    if detector in _AFFINE:
+        keypoints = keypoints.take(strongest)
         ellipses, converged = adapt_shape(image, keypoints.frames, max_frames)
-        keypoints = keypoints.take(converged)._replace(frames=ellipses)
-    frames, responses, has_angle = keypoints.take(slice(max_frames))
+        frames, responses, has_angle = keypoints.take(converged)._replace(frames=ellipses)
+    else:
+        frames, responses, has_angle = keypoints.take(strongest[:max_frames])
     if oriented and not has_angle.all():
         frames[~has_angle] = orient(image, frames[~has_angle])
     return Detections(frames, responses.astype(np.float32))
 
 
-def check_detector(detector: str | Detector) -> None:
+def check_detector(detector: str | os.PathLike | Detector) -> None:
     """Raises an InputError unless `detect` takes this detector."""
-    if not hasattr(detector, "detect") and detector not in DETECTORS:
-        raise InputError(
-            f"unknown detector {detector!r}; expected one of {', '.join(DETECTORS)}, or an object "
-            "with a method detect(image, mask)"
-        )
+    _finder(detector, None)
 
 
-def opencv_name(detector: str | Detector) -> str | None:
+def detects_circles(detector: str | os.PathLike | Detector) -> bool:
+    """Whether all frames of a detector are known to be circles."""
+    if isinstance(detector, str | os.PathLike):
+        return detector not in _AFFINE
+    return isinstance(detector, cv2.Feature2D | LearnedDetector)
+
+
+def detector_sha256(detector: str | os.PathLike | Detector) -> str | None:
+    """The hash of a learned detector's weights; None for others."""
+    return getattr(_finder(detector, None), "weights_sha256", None)
+
+
+def opencv_name(detector: str | os.PathLike | Detector) -> str | None:
     """The name in `RADIUS_PER_SIZE` of a detector that is OpenCV's own, or None."""
     if isinstance(detector, str):
         return detector if detector in RADIUS_PER_SIZE else None
@@ -142,21 +159,37 @@ def opencv_name(detector: str | Detector) -> str | None:
     return _NAMES_IN_OPENCV.get(name)
 
 
-def radius_per_size(detector: str | Detector) -> float:
+def radius_per_size(detector: str | os.PathLike | Detector) -> float:
     """Frame radius over `cv2.KeyPoint.size` for the keypoints of a detector: ½ unless known."""
     return RADIUS_PER_SIZE.get(opencv_name(detector) or "", 0.5)
 
 
-def _finder(name: str, max_frames: int | None) -> cv2.Feature2D | LaplaceDetector:
-    """The first stage of a named detector."""
-    if name == "dog":
+def _finder(
+    detector: str | os.PathLike | Detector, max_frames: int | None
+) -> cv2.Feature2D | LaplaceDetector | Detector:
+    """The first stage of a detector."""
+    if not isinstance(detector, str | os.PathLike) and hasattr(detector, "detect"):
+        return detector
+    if detector == "dog":
         # Without precise upscaling every keypoint lies a quarter of a pixel off.
         return cv2.SIFT.create(enable_precise_upscale=True)
-    if name == "orb":
+    if detector == "orb":
         return cv2.ORB.create(nfeatures=_ORB_LIMIT if max_frames is None else max_frames)
-    if name == "fast":
+    if detector == "fast":
         return cv2.FastFeatureDetector.create()
-    return LaplaceDetector(name.partition("_")[0])
+    if detector == "learned":
+        return open_learned()
+    if detector in DETECTORS:
+        return LaplaceDetector(detector.partition("_")[0])
+    if isinstance(detector, str | os.PathLike):
+        path = pathlib.Path(detector).expanduser()
+        if path.suffix == ".tflite" or path.is_dir():
+            return open_learned(path)
+    raise InputError(
+        f"unknown detector {detector!r}; expected one of {', '.join(DETECTORS)}, a .tflite file of "
+        "a keypoint network, a training directory with one, or an object with a method "
+        "detect(image, mask)"
+    )
 
 
 class _Keypoints(NamedTuple):

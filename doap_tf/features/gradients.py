@@ -1,11 +1,56 @@
 """Gaussian-smoothed gradients around many frames at once, in the coordinates of each frame."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
-from doap_tf.features.cutting import Pyramid
+if TYPE_CHECKING:
+    from doap_tf.features.cutting import Pyramid
 
 _SAMPLES = 3  # patch pixels per radius of the frame
-_DERIVATIVE_SIGMA = 0.7  # in radii of the frame
+DERIVATIVE_SIGMA = 0.7  # in radii of the frame
+CUT_OFF = 2.5  # of a window, in its σ
+
+
+class GradientOperators(NamedTuple):
+    """How the gradients within a Gaussian window are computed from patches.
+
+    Products with banded matrices convolve a whole stack without mixing neighbouring patches.
+
+    Attributes:
+        size: Side of a patch in pixels.
+        magnification: Half the side of a patch over the frame's radius.
+        smooth: float32 [S, size].
+        differentiate: float32 [S, size]; smooth @ patches @ differentiate.T are the derivatives
+            along the frame's first axis at S × S points.
+        window: float32 [S, S].
+    """
+
+    size: int
+    magnification: float
+    smooth: np.ndarray
+    differentiate: np.ndarray
+    window: np.ndarray
+
+
+def gradient_operators(window_sigma: float) -> GradientOperators:
+    """Returns the operators for a window of σ `window_sigma` in radii, cut off at 2.5 σ."""
+    half = round(CUT_OFF * window_sigma * _SAMPLES)
+    margin = int(np.ceil(3 * DERIVATIVE_SIGMA * _SAMPLES))
+    size = 2 * (half + margin) + 1
+    offsets = np.arange(-margin, margin + 1) / (DERIVATIVE_SIGMA * _SAMPLES)
+    gaussian = np.exp(-(offsets**2) / 2)
+    gaussian /= gaussian.sum()
+    places = np.arange(-half, half + 1) / (window_sigma * _SAMPLES)
+    return GradientOperators(
+        size,
+        size / (2 * _SAMPLES),
+        _banded(gaussian, size),
+        _banded(gaussian * offsets / DERIVATIVE_SIGMA, size),
+        np.exp(-(places[:, None] ** 2 + places**2) / 2).astype(np.float32),
+    )
 
 
 def frame_gradients(
@@ -16,29 +61,15 @@ def frame_gradients(
     Args:
         pyramid: Of a float32 image.
         frames: [N, 2, 3].
-        window_sigma: σ of the window in radii of the frame; it is cut off at 2.5 σ.
+        window_sigma: σ of the window in radii of the frame; it is cut off at `CUT_OFF` σ.
 
     Returns:
         Derivatives along the frame's first and second axis, each [N, S, S] at the same S × S
         points, and the window [S, S].
     """
-    half = round(2.5 * window_sigma * _SAMPLES)
-    margin = int(np.ceil(3 * _DERIVATIVE_SIGMA * _SAMPLES))
-    size = 2 * (half + margin) + 1
-    patches = pyramid.cut(frames, size, size / (2 * _SAMPLES))
-
-    offsets = np.arange(-margin, margin + 1) / (_DERIVATIVE_SIGMA * _SAMPLES)
-    gaussian = np.exp(-(offsets**2) / 2)
-    gaussian /= gaussian.sum()
-    # Products with banded matrices convolve a whole stack without mixing neighbouring patches.
-    smooth = _banded(gaussian, size)
-    differentiate = _banded(gaussian * offsets / _DERIVATIVE_SIGMA, size)
-    along = smooth @ patches @ differentiate.T
-    across = differentiate @ patches @ smooth.T
-
-    places = np.arange(-half, half + 1) / (window_sigma * _SAMPLES)
-    window = np.exp(-(places[:, None] ** 2 + places**2) / 2).astype(np.float32)
-    return along, across, window
+    size, magnification, smooth, differentiate, window = gradient_operators(window_sigma)
+    patches = pyramid.cut(frames, size, magnification)
+    return smooth @ patches @ differentiate.T, differentiate @ patches @ smooth.T, window
 
 
 def _banded(kernel: np.ndarray, size: int) -> np.ndarray:

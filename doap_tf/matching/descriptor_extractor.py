@@ -15,6 +15,8 @@ from doap_tf.features.detectors import (
     Detector,
     check_detector,
     detect,
+    detector_sha256,
+    detects_circles,
     opencv_name,
     radius_per_size,
 )
@@ -39,10 +41,11 @@ class DescriptorExtractor:
             `PatchDescriptor`. `"sift"` and `"rootsift"` are OpenCV's own wherever frames are
             circles; the other names of `doap_tf.descriptors.HANDCRAFTED` describe the same patches
             as a network would.
-        detector: One of `doap_tf.features.DETECTORS`, or an object with `detect(image, mask)`: a
+        detector: One of `doap_tf.features.DETECTORS`; the path of a keypoint network, a `.tflite`
+            file or a training directory with one; or an object with `detect(image, mask)`: a
             `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
             determines how `compute` reads `KeyPoint.size`, whose meaning differs between OpenCV's
-            detectors; for unknown ones it is twice the radius.
+            detectors; for all others it is twice the radius.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         magnification: Half the side of a patch over the frame's radius, if not the one that the
             descriptor was trained for. With several, such as `(8, 28)`, each feature is described
@@ -59,7 +62,7 @@ class DescriptorExtractor:
     def __init__(
         self,
         descriptor: Any,
-        detector: str | Detector = "dog",
+        detector: str | os.PathLike | Detector = "learned",
         max_keypoints: int | None = MAX_KEYPOINTS,
         magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
@@ -74,11 +77,7 @@ class DescriptorExtractor:
         self.oriented = oriented
         self.describer: FrameDescriptor
         # OpenCV's own SIFT does not describe ellipses: these are described on patches.
-        if isinstance(detector, str):
-            circles = not detector.endswith("affine")
-        else:
-            circles = isinstance(detector, cv2.Feature2D)
-        if self.name in ("sift", "rootsift") and circles:
+        if self.name in ("sift", "rootsift") and detects_circles(detector):
             if magnification is not None:
                 raise InputError(f"the magnification of OpenCV's own {self.name} is fixed.")
             self.describer = SiftDescriptor(root=self.name == "rootsift")
@@ -167,11 +166,13 @@ class DescriptorExtractor:
     def settings(self) -> dict[str, Any]:
         """Returns what the features depend on, for JSON."""
         described = getattr(self.describer, "descriptor", None)
+        sha256 = detector_sha256(self.detector)
         return {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
             "magnification": getattr(self.describer, "magnification", None),
             "detector": _name_of(self.detector),
+            **({"detector_sha256": sha256} if sha256 else {}),
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
         }

@@ -1,6 +1,7 @@
 """Matching two images, or their features, and verifying the matches."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,7 +124,7 @@ def match_images(
     image1: np.ndarray,
     image2: np.ndarray,
     descriptor: Any,
-    detector: str | Detector = "dog",
+    detector: str | os.PathLike | Detector = "learned",
     max_keypoints: int | None = MAX_KEYPOINTS,
     magnification: float | Sequence[float] | None = None,
     method: str = "mutual",

@@ -1,15 +1,19 @@
-"""The descriptor network and its parts, as Keras models and layers."""
+"""The networks and their parts, as Keras models and layers."""
 
 from doap_tf.networks.descriptor_network import DescriptorNetwork, pack_bits, standardize
+from doap_tf.networks.keypoint_file import load_keypoint_network
+from doap_tf.networks.keypoint_network import KeypointNetwork
 from doap_tf.networks.l2net import L2Net
 from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer, affine_sample
 
 __all__ = [
     "PADDINGS",
     "DescriptorNetwork",
+    "KeypointNetwork",
     "L2Net",
     "SpatialTransformer",
     "affine_sample",
+    "load_keypoint_network",
     "pack_bits",
     "standardize",
 ]

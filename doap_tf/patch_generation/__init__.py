@@ -1,4 +1,4 @@
-"""Training patches cut from photographs, webcam images and image sequences."""
+"""Training patches and pairs of views, cut from photographs, webcam images and sequences."""
 
 from doap_tf.patch_generation.groups import Groups, GroupSettings, cut_groups, generate_groups
 from doap_tf.patch_generation.scenes import (
@@ -9,12 +9,15 @@ from doap_tf.patch_generation.scenes import (
     split_scenes,
 )
 from doap_tf.patch_generation.strip_writer import write_strips
+from doap_tf.patch_generation.view_pairs import ViewPairs, Views
 
 __all__ = [
     "KINDS",
     "GroupSettings",
     "Groups",
     "Scene",
+    "ViewPairs",
+    "Views",
     "cut_groups",
     "default_scenes",
     "find_scenes",

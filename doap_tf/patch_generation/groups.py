@@ -18,19 +18,18 @@ from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import thin
 from doap_tf.parallel import process_map
 from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION, LEVELS, jitter_frames
+from doap_tf.patch_generation.photographs import read_photograph
 from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import Scene
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
 from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import read_image_sequence
-from doap_tf.readers.images import read_grey
 from doap_tf.readers.strips import STRIPS
 
 _DETECTORS = ("dog", "harris_laplace", "hessian_laplace")
 _TARGETS = 5
 _SMALLEST_SIDE = 64
-_MAX_PIXELS = 1 << 21  # larger photographs are shrunk to this: their finest pixels are soft
 _MAX_ALIGNED_IMAGES = 100
 _MEDIAN_OF = 11  # maximum number of aligned images in the median that features are detected in
 
@@ -218,16 +217,7 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
 
 
 def _read_photo(path: pathlib.Path) -> np.ndarray:
-    image = read_grey(path)
-    if min(image.shape) < _SMALLEST_SIDE:
-        raise InputError(
-            f"{path} has {image.shape[1]}×{image.shape[0]} pixels; at least {_SMALLEST_SIDE} are "
-            "required along both sides."
-        )
-    shrink = np.sqrt(_MAX_PIXELS / image.size)
-    if shrink < 1:
-        image = cv2.resize(image, None, fx=shrink, fy=shrink, interpolation=cv2.INTER_AREA)
-    return image
+    return read_photograph(path, _SMALLEST_SIDE)
 
 
 def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:

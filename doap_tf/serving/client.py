@@ -1,11 +1,12 @@
 """Describing patches and images with a model behind TensorFlow Serving."""
 
 import functools
+import os
 import pathlib
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,21 @@ _FEWEST_FRAMES = 16
 _OVERHEAD = 64 * 1024  # bytes of a message for everything but tensors
 
 _Answer = TypeVar("_Answer")
+
+
+class DetectedFeatures(NamedTuple):
+    """Keypoints of one image and their descriptors, the strongest first.
+
+    Attributes:
+        keypoints: float32 [N, 4]: x, y, size and angle as those of a `cv2.KeyPoint`, the size being
+            twice the radius, the angle in degrees.
+        scores: float32 [N], larger for better keypoints.
+        descriptors: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+    """
+
+    keypoints: np.ndarray
+    scores: np.ndarray
+    descriptors: np.ndarray
 
 
 class ServingClient:
@@ -129,12 +145,7 @@ class ServingClient:
         rows = np.asarray(frames, np.float32).reshape(-1, 6)
         output = "packed" if self.binary else "descriptors"
         images = np.array([image], object)
-        room = self._room - self._transport.size_of(rows[:_FRAMES_PER_REQUEST])
-        if self._transport.size_of(images) > room:
-            raise InputError(
-                f"the image has {len(image)} bytes and does not fit into one message: send a "
-                "smaller one or raise max_message_bytes, here and on the server."
-            )
+        self._check_fits(images, self._transport.size_of(rows[:_FRAMES_PER_REQUEST]))
         parts = [self._empty("describe_image", output)]
         for start in range(0, len(rows), _FRAMES_PER_REQUEST):
             part = rows[start : start + _FRAMES_PER_REQUEST]
@@ -144,6 +155,30 @@ class ServingClient:
             inputs = {"images": images, "frames": padded}
             parts.append(self.predict("describe_image", inputs, [output])[output][0, : len(part)])
         return np.concatenate(parts, dtype=parts[0].dtype, casting="unsafe")  # JSON has no uint8
+
+    def detect_and_describe(
+        self, image: str | os.PathLike | bytes | np.ndarray, max_keypoints: int = 2048
+    ) -> DetectedFeatures:
+        """Finds keypoints with the learned detector and describes them, all on the server.
+
+        Args:
+            image: A JPEG or PNG file, as a path or its contents; or uint8 [H, W] or BGR [H, W, 3].
+                The EXIF orientation is not applied.
+            max_keypoints: Keep this many of the strongest.
+        """
+        images = np.array([_encoded(image)], object)
+        self._check_fits(images)
+        inputs = {"images": images, "max_keypoints": np.array([max_keypoints], np.int32)}
+        descriptors = "packed" if self.binary else "descriptors"
+        outputs = ["keypoints", "scores", descriptors, "counts"]
+        answer = self.predict("detect_and_describe", inputs, outputs)
+        count = int(answer["counts"][0])
+        like = self._empty("detect_and_describe", descriptors)  # JSON has no types and no [0, D]
+        return DetectedFeatures(
+            answer["keypoints"][0][:count].astype(np.float32).reshape(count, 4),
+            answer["scores"][0][:count].astype(np.float32),
+            answer[descriptors][0][:count].astype(like.dtype).reshape(count, like.shape[1]),
+        )
 
     def predict(
         self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str]
@@ -169,6 +204,13 @@ class ServingClient:
             parts.append(self.predict(signature, inputs, [output])[output])
         return np.concatenate(parts, dtype=parts[0].dtype, casting="unsafe")  # JSON has no uint8
 
+    def _check_fits(self, images: np.ndarray, others: int = 0) -> None:
+        if self._transport.size_of(images) + others > self._room:
+            raise InputError(
+                f"the image has {len(images[0])} bytes and does not fit into one message: send a "
+                "smaller one or raise max_message_bytes, here and on the server."
+            )
+
     def _empty(self, signature: str, output: str) -> np.ndarray:
         dtype = np.uint8 if output == "packed" else np.float32
         return np.empty([0, self.signatures[signature][output]], dtype)
@@ -182,3 +224,22 @@ class ServingClient:
                     raise
             time.sleep(self.backoff * 2**attempt * random.uniform(0.5, 1.0))
         return send(self.timeout)
+
+
+def _encoded(image: str | os.PathLike | bytes | np.ndarray) -> bytes:
+    if isinstance(image, bytes):
+        return image
+    if isinstance(image, np.ndarray):
+        from doap_tf.drawing.pictures import encode_png
+
+        planes = image.shape[2:]
+        if image.dtype != np.uint8 or image.ndim < 2 or planes not in ((), (3,)) or not image.size:
+            raise InputError(
+                f"image is {image.dtype} of shape {image.shape}; expected uint8 [H, W] or BGR "
+                "[H, W, 3]."
+            )
+        return encode_png(image)
+    try:
+        return pathlib.Path(image).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read image {image}: {error.strerror}.") from error

@@ -19,6 +19,7 @@ from doap_tf.errors import InputError
 # Most characters of a number in JSON, with its comma and brackets.
 _JSON_INTEGER = 6
 _JSON_FLOAT = 28
+_REMEDY = "; ask for less or raise max_message_bytes."
 _TRANSIENT_STATUS = (429, 502, 503, 504)  # too many requests, or a server that cannot be reached
 
 
@@ -152,8 +153,10 @@ class GrpcTransport(Transport):
         except grpc.RpcError as error:
             code = error.code()
             transient = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            remedy = _REMEDY if "larger than max" in (error.details() or "") else ""
             raise ServingError(
-                f"{self._endpoint.address}: {code.name}, {error.details()}", code in transient
+                f"{self._endpoint.address}: {code.name}, {error.details()}{remedy}",
+                code in transient,
             ) from error
 
 
@@ -209,7 +212,9 @@ class RestTransport(Transport):
             transient = not isinstance(getattr(error, "reason", error), ssl.SSLError)
             raise ServingError(f"{self._url}: {error}", transient) from error
         if len(answer) > self._limit:
-            raise ServingError(f"{self._url}: the answer exceeds {self._limit} bytes.", False)
+            raise ServingError(
+                f"{self._url}: the answer exceeds {self._limit} bytes{_REMEDY}", False
+            )
         try:
             return json.loads(answer)
         except ValueError as error:

@@ -1,6 +1,7 @@
 """The settings of a training run."""
 
 import dataclasses
+from typing import Any
 
 from doap_tf.errors import InputError
 from doap_tf.training.schedule import SCHEDULES, learning_rate
@@ -85,15 +86,7 @@ class TrainingConfig:
     log_every: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
-        if self.seed < 0:
-            raise InputError(f"seed must not be negative, but is {self.seed}.")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, not {self.learning_rate}.")
-        if not 0 <= self.warmup < 1:
-            raise InputError(f"warmup must be in [0, 1), not {self.warmup}.")
+        check_run(self)
         for name, allowed in (
             ("schedule", SCHEDULES),
             ("same_sequence", SAME_SEQUENCE),
@@ -117,14 +110,29 @@ class TrainingConfig:
         return learning_rate(self.schedule, base, step, self.steps, self.decay_steps, self.warmup)
 
 
+def check_run(config: Any) -> None:
+    """Refuses bad values of the settings that every run has."""
+    for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
+        if getattr(config, name) < 1:
+            raise InputError(f"{name} must be at least 1, not {getattr(config, name)}.")
+    if config.seed < 0:
+        raise InputError(f"seed must not be negative, but is {config.seed}.")
+    if not config.learning_rate > 0:
+        raise InputError(f"learning_rate must be above 0, not {config.learning_rate}.")
+    if not 0 <= config.warmup < 1:
+        raise InputError(f"warmup must be in [0, 1), not {config.warmup}.")
+
+
 OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
 
 
-def difference(now: TrainingConfig, before: dict) -> str | None:
+def difference(now: Any, before: dict[str, Any]) -> str | None:
     """Describes the first setting that keeps a run from being resumed; None if there is none."""
     for field in dataclasses.fields(now):
         # A setting that did not exist then had the value that is its default now.
         old, new = before.get(field.name, field.default), getattr(now, field.name)
+        if isinstance(old, list):  # JSON has no tuples
+            old = tuple(old)
         if field.name not in OPERATIONAL and old != new:
             return f"{field.name} was {old!r} and is {new!r} now"
     return None

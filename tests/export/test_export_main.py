@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 
 import doap_tf
+from doap_tf import tflite_metadata
 from doap_tf.data.preparation import sample_groups
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks import DescriptorNetwork, KeypointNetwork
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -76,6 +77,26 @@ def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     assert training in card.read_text().splitlines()
 
 
+def test_a_keypoint_network_becomes_files_for_any_and_for_fixed_sizes(tmp_path):
+    run = tmp_path / "corners"
+    run.mkdir()
+    network = KeypointNetwork(filters=(4,))
+    network.build((None, None, None, 1))
+    network.save(run / "model.keras")
+    flags = (f"--model={run}", f"--export_dir={tmp_path / 'out'}")
+    done = _run(*flags, "--formats=tflite", "--image_sizes=32x48")
+    assert done.returncode == 0, done.stderr
+    sizes = {
+        path.name: tflite_metadata.read(path.read_bytes())["image_size"]
+        for path in (tmp_path / "out").iterdir()
+    }
+    assert sizes == {"corners.tflite": None, "corners-32x48.tflite": [32, 48]}
+    refused = _run(*flags, "--formats=saved_model,tflite")
+    assert refused.returncode == 2
+    assert len(refused.stderr.splitlines()) == 1
+    assert "--formats=tflite" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -84,6 +105,7 @@ def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
         (["--model=m", "--export_dir=out", "--formats=saved_model,coreml"], "coreml"),
         (["--model=m", "--export_dir=out", "--precisions=int4"], "int4"),
         (["--model=m", "--export_dir=out", "--batch_sizes=0"], "--batch_sizes"),
+        (["--model=m", "--export_dir=out", "--image_sizes=480"], "480x640"),
         (["--model=m", "--export_dir=out", "--formats=saved_model", "--name=a/b"], "a/b"),
     ],
 )

@@ -46,6 +46,11 @@ def test_model_card_documents_training_weights_and_signatures(networks, exports)
         "| out | descriptors | float32 | [any, any, 128] |",
         "| in | patches | uint8 | [any, any, any, 1] |",
         "| out | packed | uint8 | [any, 16] |",
+        "### detect_and_describe",
+        "| in | max_keypoints | int32 | [any] |",
+        "| out | keypoints | float32 | [any, any, 4] |",
+        "| out | counts | int32 | [any] |",
+        "| out | packed | uint8 | [any, any, 16] |",
     ):
         assert line in card.splitlines()
 
@@ -68,7 +73,10 @@ def test_warm_up_requests_call_every_signature(exports):
 
 def test_real_networks_have_no_packed_signature(networks, exports, groups):
     model = tf.saved_model.load(str(exports / "real" / "1"))
-    assert sorted(model.signatures) == ["describe_image", "describe_uint8", "serving_default"]
+    assert sorted(model.signatures) == [
+        *("describe_image", "describe_uint8"),
+        *("detect_and_describe", "serving_default"),
+    ]
     assert list(model.signatures["describe_image"].structured_outputs) == ["descriptors"]
     loaded, expected = doap_tf.from_pretrained(exports / "real"), Descriptor(networks["real"])
     patches = groups.patches[:9]

@@ -10,7 +10,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
 import doap_tf
-from doap_tf.descriptors import tflite_metadata
+from doap_tf import tflite_metadata
 from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.export import PRECISIONS, convert_to_tflite, export_tflite, tflite

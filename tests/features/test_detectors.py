@@ -168,6 +168,23 @@ def test_orientation_agrees_with_sift():
     assert np.mean(difference < np.radians(20)) > 0.75
 
 
+def test_circles_are_oriented_as_ellipses_are():
+    """The quick way for circles, at pixels of the image, against patches in frame coordinates."""
+    image = photograph("camera")
+    circles = detect(image, "hessian_laplace", oriented=False).frames
+    circles = circles[radii(circles) > 1.6]
+    ellipses = compose(circles, np.diag([1 + 1e-4, 1, 0])[:2])
+    expected = angles(orient(image, ellipses))
+    assert len(circles) > 300
+    for turn in (0, 2.5):
+        turned = compose(circles, similarity_frames(0, 0, 1, turn))
+        found = orient(image, turned)
+        difference = np.abs((angles(found) - expected + np.pi) % (2 * np.pi) - np.pi)
+        assert np.median(difference) < np.radians(1)
+        assert np.mean(difference < np.radians(10)) > 0.95
+        np.testing.assert_allclose(radii(found), radii(circles))
+
+
 @pytest.mark.parametrize(
     ("name", "create"),
     [

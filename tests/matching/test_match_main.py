@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+from doap_tf.features.learned import SHIPPED
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.matching.collection import unit_rows
 from tests.matching.scene import views
@@ -114,6 +115,7 @@ def test_detector_geometry_and_intrinsics(folder):
         folder,
         *("--image1=a.png", "--image2=b.png", "--model=sift", "--max_keypoints=20", "--nooriented"),
         *("--method=mutual_ratio", "--ratio=0.9", "--geometry=none"),
+        f"--detector={SHIPPED}",
     )
     assert "a.png: 20 keypoints" in few.stdout and "inliers" not in few.stdout, few.stderr
 

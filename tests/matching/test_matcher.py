@@ -108,7 +108,7 @@ def test_images_with_nothing_to_match_give_empty_results(model, image):
 
 def test_a_blob_has_its_one_place():
     # SIFT may note more than one direction of it.
-    points = DescriptorExtractor("sift").extract(blob()).points
+    points = DescriptorExtractor("sift", "dog").extract(blob()).points
     assert len(np.unique(points, axis=0)) == 1
 
 

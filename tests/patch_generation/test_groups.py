@@ -94,7 +94,7 @@ def test_magnification_and_size_change_the_patches_but_not_the_frames(photo_fold
 
 
 def test_large_photographs_are_shrunk(photo_folder, monkeypatch):
-    monkeypatch.setattr("doap_tf.patch_generation.groups._MAX_PIXELS", 40_000)
+    monkeypatch.setattr("doap_tf.patch_generation.photographs._MAX_PIXELS", 40_000)
     (scene, *_) = find_scenes(photo_folder)
     groups = cut_groups(scene, SETTINGS)
     image = photograph("chelsea")

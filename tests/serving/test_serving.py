@@ -13,8 +13,10 @@ import cv2
 import numpy as np
 import pytest
 import skimage.data
+from scipy.spatial import KDTree
 
 import doap_tf
+import doap_tf.features
 from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import cut_patches
@@ -212,6 +214,102 @@ def test_client_is_a_descriptor(client, descriptor, groups, image, frames, schem
     assert remote.describe_image(_png(image), frames[:0]).shape == (0, 16)
 
 
+@pytest.fixture(scope="session")
+def small_image(image) -> np.ndarray:
+    return image[100:300, 120:380]
+
+
+def _counterparts(found: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of keypoints [N, 4] and of frames that agree in place, size and angle."""
+    expected = np.array(
+        [(*k.pt, k.size, k.angle) for k in doap_tf.features.keypoints_from_frames(frames)]
+    )
+    near = KDTree(found[:, :2]).query_ball_point(expected[:, :2], 0.5)
+    pairs = np.array([(row, other) for other, rows in enumerate(near) for row in rows])
+    one, other = found[pairs[:, 0]], expected[pairs[:, 1]]
+    turned = np.abs((one[:, 3] - other[:, 3] + 180) % 360 - 180)
+    return pairs[(np.abs(one[:, 2] / other[:, 2] - 1) < 0.05) & (turned < 5)].T
+
+
+@pytest.mark.parametrize(
+    ("scheme", "model"), [("grpc", "binary_st"), ("http", "binary_st"), ("grpc", "real")]
+)
+def test_detects_and_describes_as_an_extractor(
+    client, networks, learned, small_image, scheme, model
+):
+    local = doap_tf.DescriptorExtractor(Descriptor(networks[model]), learned, 300)
+    expected = local.extract(small_image)
+    found = client(scheme, model).detect_and_describe(small_image, 300)
+    assert len(found.keypoints) == len(expected.frames)
+    np.testing.assert_allclose(found.scores, expected.responses, rtol=0.03)
+    rows, others = _counterparts(found.keypoints, expected.frames)
+    assert len(np.unique(others)) >= 0.95 * len(expected.frames)
+    one, other = found.descriptors[rows], expected.descriptors[others]
+    if model == "real":
+        assert np.median(np.sum(one * other, axis=1)) > 0.999
+    else:
+        assert _alike(one, other, 0.97)
+
+
+def test_an_image_may_be_a_file_its_contents_or_an_array(client, small_image, tmp_path):
+    colour = np.stack([small_image, small_image // 2, small_image // 3], axis=2)
+    (tmp_path / "image.png").write_bytes(_png(colour))
+    ways = (colour, _png(colour), tmp_path / "image.png", str(tmp_path / "image.png"))
+    first, *others = (client("grpc").detect_and_describe(way, 20) for way in ways)
+    assert first.keypoints.shape == (20, 4)
+    assert first.keypoints.dtype == first.scores.dtype == np.float32
+    for other in others:
+        for one, two in zip(first, other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_images_of_one_batch_keep_their_own_numbers(client, small_image):
+    images = [_png(small_image), _png(small_image[:5]), _png(small_image[:90, 50:])]
+    predict = client("grpc").predict
+    outputs = ["keypoints", "scores", "descriptors", "packed", "counts"]
+    together = predict(
+        "detect_and_describe",
+        {"images": np.array(images, object), "max_keypoints": np.array([8, 9, 13], np.int32)},
+        outputs,
+    )
+    assert together["counts"].tolist() == [8, 0, 13]
+    shapes = {name: values.shape for name, values in together.items()}
+    assert shapes == {
+        "keypoints": (3, 13, 4),
+        "scores": (3, 13),
+        "descriptors": (3, 13, 128),
+        "packed": (3, 13, 16),
+        "counts": (3,),
+    }
+    for name in outputs[:-1]:
+        assert not together[name][0, 8:].any()
+        assert not together[name][1].any()
+    alone = client("grpc").detect_and_describe(images[2], 13)
+    np.testing.assert_allclose(together["keypoints"][2], alone.keypoints, atol=1e-3)
+    assert _alike(together["packed"][2], alone.descriptors, 0.99)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_an_image_without_keypoints_has_none(client, scheme):
+    found = client(scheme).detect_and_describe(np.full([40, 40], 9, np.uint8))
+    assert [part.shape for part in found] == [(0, 4), (0,), (0, 16)]
+    assert found.descriptors.dtype == np.uint8
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_detection_is_refused_in_one_line(client, small_image, scheme, tmp_path):
+    with pytest.raises(ServingError, match="raise max_message_bytes"):
+        client(scheme, "real", max_message_bytes=1 << 17).detect_and_describe(small_image)
+    with pytest.raises(ServingError, match="smaller"):
+        client(scheme).detect_and_describe(np.zeros([4097, 4097], np.uint8))
+    with pytest.raises(InputError, match="float64"):
+        client(scheme).detect_and_describe(small_image / 255)
+    with pytest.raises(InputError, match=r"absent\.png"):
+        client(scheme).detect_and_describe(tmp_path / "absent.png")
+    with pytest.raises(InputError, match="max_message_bytes"):
+        client(scheme, max_message_bytes=70_000).detect_and_describe(small_image)
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_large_requests_are_split_below_the_limit(client, descriptor, groups, scheme, monkeypatch):
     patches = groups.patches[:60]
@@ -289,10 +387,12 @@ def test_client_describes_the_frames_of_an_extractor(client, descriptor, image, 
     assert _alike(found, expected)
 
 
-def test_rest_needs_no_tensorflow():
+def test_rest_needs_neither_tensorflow_nor_opencv():
     code = (
-        "import sys; sys.modules['tensorflow'] = None; from doap_tf.serving import ServingClient;"
-        "ServingClient('http://localhost:8501', 'real')"
+        "import sys; sys.modules['tensorflow'] = sys.modules['cv2'] = None;"
+        "from doap_tf.serving import ServingClient, client;"
+        "ServingClient('http://localhost:8501', 'real');"
+        "import numpy; client._encoded(numpy.zeros([9, 9, 3], 'uint8'))"
     )
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr

@@ -72,3 +72,17 @@ def make_groups(count: int = 40, views: int = 4, size: int = 32, seed: int = 0) 
     return PatchGroups.from_arrays(
         patches.reshape(-1, size, size), np.repeat(np.arange(count), views)
     )
+
+
+def make_photographs(folder: pathlib.Path, count: int = 6, side: int = 120) -> pathlib.Path:
+    """Writes pictures of overlapping rectangles, which have corners to find."""
+    generator = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    for number in range(count):
+        image = np.full([side, side, 1], 128, np.uint8)
+        for _ in range(60):
+            x, y = generator.integers(0, side, 2)
+            width, height = generator.integers(6, 30, 2)
+            image[y : y + height, x : x + width] = generator.integers(0, 256)
+        (folder / f"{number}.png").write_bytes(tf.io.encode_png(image).numpy())
+    return folder

@@ -1,0 +1,83 @@
+"""Training a keypoint network."""
+
+import contextlib
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+
+from doap_tf.parallel import map_ahead
+from doap_tf.patch_generation.view_pairs import ViewPairs, Views
+from doap_tf.training.keypoint_config import KeypointConfig
+from doap_tf.training.keypoint_objective import KeypointObjective
+from doap_tf.training.keypoint_step import KeypointStep, make_keypoint_network
+from doap_tf.training.keypoint_validation import KeypointValidation
+from doap_tf.training.loop import TrainingLoop, check_replicas
+from doap_tf.training.summaries import Summaries
+
+
+class KeypointTrainer(TrainingLoop):
+    """Trains a keypoint network; a run that is interrupted resumes from its last checkpoint.
+
+    Args:
+        config: Settings.
+        pairs: Views to train on.
+        objective: What the scores are trained for.
+        validation: Chooses the best network; None keeps the last one.
+        train_dir: Folder for everything that is written, and to resume from.
+        strategy: Devices; the default strategy by default.
+    """
+
+    unit, score, label = "pairs", "gain", "gain"
+
+    def __init__(
+        self,
+        config: KeypointConfig,
+        pairs: ViewPairs,
+        objective: KeypointObjective,
+        validation: KeypointValidation | None,
+        train_dir: pathlib.Path,
+        strategy: tf.distribute.Strategy | None = None,
+    ):
+        strategy = strategy or tf.distribute.get_strategy()
+        check_replicas(config.batch_size, strategy)
+        super().__init__(
+            config,
+            KeypointStep(config, objective, strategy),
+            make_keypoint_network(config),
+            str(pairs),
+            validation is not None,
+            train_dir,
+            strategy,
+        )
+        self._pairs = pairs
+        self._validation = validation
+
+    def _batches(self, start: int) -> contextlib.AbstractContextManager[Any]:
+        size = self._config.batch_size
+        return contextlib.closing(
+            map_ahead(lambda step: self._pairs.batch(step, size), range(start, self._config.steps))
+        )
+
+    def _update(self, batch: Views, rate: float, step: int) -> dict[str, tf.Tensor]:
+        return self._step(batch, rate, step)
+
+    def _evaluate(self, done: int, summaries: Summaries) -> dict[str, float]:
+        assert self._validation is not None
+        summaries.image("keypoints", self._validation.draw(self._plain), done)
+        return self._validation.evaluate(self._plain)
+
+    def _provenance(self, origin: None) -> str:
+        return str(self._pairs)
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "data": {
+                "train": _described(self._pairs),
+                "validation": self._validation and _described(self._validation.pairs),
+            }
+        }
+
+
+def _described(pairs: ViewPairs) -> dict[str, Any]:
+    return {"source": str(pairs), "scenes": pairs.names, "sha256": pairs.sha256}
