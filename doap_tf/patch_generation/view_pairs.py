@@ -95,7 +95,8 @@ class ViewPairs:
         return digest.hexdigest()
 
     def __str__(self) -> str:
-        aligned = f" and {len(self._aligned)} aligned scenes" if self._aligned else ""
+        count = len(self._aligned)
+        aligned = f" and {count} aligned scene{'s' * (count > 1)}" if count else ""
         return f"{len(self._photographs)} photographs{aligned} (SHA-256 {self.sha256[:12]}…)"
 
     def _read(self, scene: Scene) -> tuple[list[np.ndarray], list[InputError]]:

@@ -29,6 +29,7 @@ def draw(folder, *flags):
     return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_columns_are_the_first_and_last_patches_of_groups(folder):
     done = draw(folder, "--numbers=0,2", "--views=2")
     assert done.returncode == 0, done.stderr

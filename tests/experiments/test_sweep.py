@@ -77,6 +77,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_rates_are_tuned_with_one_seed_and_runs_are_not_repeated(folder):
     first = sweep(folder, "--variants=ap", f"--networks={folder / 'networks'}")
     assert first.returncode == 0, first.stderr

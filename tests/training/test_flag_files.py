@@ -112,6 +112,7 @@ def check_pretrained(flag_file, tmp_path, *more):
     assert trained.get_config() == shipped.get_config() | {"width": trained.width}
 
 
+@pytest.mark.slow
 def test_a_shipped_network_is_what_its_flag_file_trains(tmp_path):
     flag_file = launch.REPOSITORY / "flags" / "doap-st-256b.cfg"
     small = ("--sampler=groups", "--batch_size=48", "--steps=1", "--width=0.125")
