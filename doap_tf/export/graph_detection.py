@@ -12,18 +12,20 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.export.inference_network import inference_network, with_constant_weights
+from doap_tf.features.keypoint_maxima import (
+    BORDER,
+    RADIUS,
+    SMALLEST_SIDE,
+    SMOOTHING,
+    STEP,
+    TEXTURE,
+    THRESHOLD,
+)
 from doap_tf.networks import KeypointNetwork
 
-# As in doap_tf.features.learned.
-_STEP = 2**0.5
-_SMALLEST_SIDE = 32
-_RADIUS = 2
-_BORDER = 4
-_TEXTURE = 11
-_THRESHOLD = 0.0
 _KERNEL = np.array([1, 42, 170, 42, 1], np.float32) / 256  # OpenCV's Gaussian of σ 0.6 for bytes
-_SMOOTHING = np.exp(-(np.arange(-5, 6) ** 2) / (2 * 1.3**2))  # and of σ 1.3 for floats
-_SMOOTHING = (_SMOOTHING / _SMOOTHING.sum()).astype(np.float32)
+_SMOOTHING_KERNEL = np.exp(-((np.arange(-5, 6) / SMOOTHING) ** 2) / 2)
+_SMOOTHING_KERNEL = (_SMOOTHING_KERNEL / _SMOOTHING_KERNEL.sum()).astype(np.float32)
 
 
 class Keypoints(NamedTuple):
@@ -60,20 +62,20 @@ class GraphDetector:
         sides = tf.cast(tf.shape(image), tf.float64)
 
         def size_of(number: tf.Tensor) -> tf.Tensor:
-            return tf.cast(tf.round(sides / _STEP ** tf.cast(number, tf.float64)), tf.int32)
+            return tf.cast(tf.round(sides / STEP ** tf.cast(number, tf.float64)), tf.int32)
 
         def add_level(
             number: tf.Tensor, level: tf.Tensor, found: tf.TensorArray
         ) -> tuple[tf.Tensor | tf.TensorArray, ...]:
             peaks = self._peaks(level)
             scale = tf.cast(sides / tf.cast(tf.shape(level), tf.float64), tf.float32)[::-1]
-            radius = self._radius * _STEP ** tf.cast(number, tf.float32)
+            radius = self._radius * STEP ** tf.cast(number, tf.float32)
             radii = tf.fill([tf.shape(peaks)[0], 1], radius)
             rows = tf.concat([(peaks[:, :2] + 0.5) * scale - 0.5, radii, peaks[:, 2:]], axis=1)
             return number + 1, _smaller(level, size_of(number + 1)), found.write(number, rows)
 
         _, _, found = tf.while_loop(
-            lambda number, *_: (number == 0) | (tf.reduce_min(size_of(number)) >= _SMALLEST_SIDE),
+            lambda number, *_: (number == 0) | (tf.reduce_min(size_of(number)) >= SMALLEST_SIDE),
             add_level,
             (
                 0,
@@ -90,12 +92,12 @@ class GraphDetector:
 
     def _peaks(self, level: tf.Tensor) -> tf.Tensor:
         """x, y and score of the single maxima of one level, float32 [N, 3], in its pixels."""
-        scores = _smoothed(self._scores(level), _SMOOTHING)
-        textured = _highest(level, _TEXTURE) > -_highest(-level, _TEXTURE)
-        peak = (scores == _highest(scores, 2 * _RADIUS + 1)) & (scores > _THRESHOLD) & textured
-        inside = slice(_BORDER, -_BORDER)
-        places = tf.cast(tf.where(peak[inside, inside]), tf.int32) + _BORDER
-        around = tf.gather_nd(scores, places[:, tf.newaxis] + _window(_RADIUS))
+        scores = _smoothed(self._scores(level), _SMOOTHING_KERNEL)
+        textured = _highest(level, TEXTURE) > -_highest(-level, TEXTURE)
+        peak = (scores == _highest(scores, 2 * RADIUS + 1)) & (scores > THRESHOLD) & textured
+        inside = slice(BORDER, -BORDER)
+        places = tf.cast(tf.where(peak[inside, inside]), tf.int32) + BORDER
+        around = tf.gather_nd(scores, places[:, tf.newaxis] + _window(RADIUS))
         equal = around == tf.gather_nd(scores, places)[:, tf.newaxis]
         single = tf.math.count_nonzero(equal, axis=1) == 1
         return _refined(scores, tf.boolean_mask(places, single))

@@ -15,6 +15,15 @@ import numpy as np
 
 from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
+from doap_tf.features.keypoint_maxima import (
+    BORDER,
+    RADIUS,
+    SMALLEST_SIDE,
+    SMOOTHING,
+    STEP,
+    TEXTURE,
+    THRESHOLD,
+)
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
 from doap_tf.quiet import stderr_discarded
@@ -22,12 +31,6 @@ from doap_tf.quiet import stderr_discarded
 SHIPPED = pathlib.Path(__file__).parent / "weights" / "keypoints.tflite"
 _FILE_IN_FOLDER = "keypoints.tflite"  # of a training
 
-_STEP = 2**0.5  # between the levels of the pyramid
-_SMALLEST_SIDE = 32  # of a level, unless the image is smaller
-_SMOOTHING = 1.3  # σ by which scores are smoothed, because those of a block's pixels vary
-_RADIUS = 2  # of non-maximum suppression, in pixels of the level
-_BORDER = 4  # pixels of each level where nothing is searched
-_TEXTURE = np.ones((11, 11), np.uint8)  # around a keypoint, must not be of one grey value
 _STRIP_PIXELS = 1 << 18  # that run through the network at once: what it computes stays in the cache
 _KEPT_SHAPES = 16  # of strips: those of images of one size
 _STRIP_ROWS = 64  # at least, for very wide images
@@ -53,7 +56,7 @@ class LearnedDetector:
     def __init__(
         self,
         model: str | os.PathLike | None = None,
-        threshold: float = 0.0,
+        threshold: float = THRESHOLD,
         threads: int | None = None,
     ):
         from ai_edge_litert.interpreter import Interpreter
@@ -101,14 +104,15 @@ class LearnedDetector:
         """
         height, width = image.shape
         found = []
+        around = np.ones((TEXTURE, TEXTURE), np.uint8)
         for number, level in enumerate(_pyramid(image)):
-            scores = cv2.GaussianBlur(self._scores(level), (0, 0), _SMOOTHING)
+            scores = cv2.GaussianBlur(self._scores(level), (0, 0), SMOOTHING)
             x, y, score = _maxima(scores, self._threshold)
             # Where there is nothing to see, scores only repeat the blocks of the network.
-            seen = cv2.morphologyEx(level, cv2.MORPH_GRADIENT, _TEXTURE)[_nearest(y), _nearest(x)]
+            seen = cv2.morphologyEx(level, cv2.MORPH_GRADIENT, around)[_nearest(y), _nearest(x)]
             x = (x + 0.5) * (width / level.shape[1]) - 0.5
             y = (y + 0.5) * (height / level.shape[0]) - 0.5
-            sigma = np.full(len(x), self._radius * _STEP**number)
+            sigma = np.full(len(x), self._radius * STEP**number)
             found.append([column[seen > 0] for column in (x, y, sigma, score)])
         points = Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
         if mask is None:
@@ -172,21 +176,21 @@ def _pyramid(image: np.ndarray) -> Iterator[np.ndarray]:
     height, width = image.shape
     for level in itertools.count(1):
         yield image
-        size = round(width / _STEP**level), round(height / _STEP**level)
-        if min(size) < _SMALLEST_SIDE:
+        size = round(width / STEP**level), round(height / STEP**level)
+        if min(size) < SMALLEST_SIDE:
             return
-        smoothed = cv2.GaussianBlur(image, (0, 0), BLUR * math.sqrt(_STEP**2 - 1))
+        smoothed = cv2.GaussianBlur(image, (0, 0), BLUR * math.sqrt(STEP**2 - 1))
         image = cv2.resize(smoothed, size, interpolation=cv2.INTER_LINEAR)
 
 
 def _maxima(scores: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x, y and scores of the single maxima above a threshold, refined by a paraboloid."""
-    side = 2 * _RADIUS + 1
+    side = 2 * RADIUS + 1
     peak = (scores == cv2.dilate(scores, np.ones((side, side), np.uint8))) & (scores > threshold)
     equals = cv2.boxFilter(peak.astype(np.uint8), -1, (side, side), normalize=False)
     y, x = np.divmod(np.flatnonzero(peak & (equals == 1)), peak.shape[1])
-    inside = (np.minimum(x, y) >= _BORDER) & (x < peak.shape[1] - _BORDER)
-    inside &= y < peak.shape[0] - _BORDER
+    inside = (np.minimum(x, y) >= BORDER) & (x < peak.shape[1] - BORDER)
+    inside &= y < peak.shape[0] - BORDER
     y, x = y[inside], x[inside]
     (a, b, c), (d, here, e), (f, g, h) = (
         [scores[y + down, x + right] for right in (-1, 0, 1)] for down in (-1, 0, 1)
