@@ -38,7 +38,16 @@ class Builder(PreparedOnceBuilder):
         **kwargs: `data_dir` and `version` of every TFDS builder.
     """
 
-    OPTIONS = ("source", "kind", "magnification", "max_groups", "max_overlap", "seed")
+    OPTIONS = (
+        "source",
+        "kind",
+        "magnification",
+        "max_groups",
+        "max_overlap",
+        "seed",
+        "detector",
+        "jitter",
+    )
     HAS_VALIDATION = True
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {

@@ -37,7 +37,17 @@ flags.DEFINE_integer("max_groups", None, "Maximum number of groups per scene; 50
 flags.DEFINE_float("max_overlap", None, "Maximum overlap of the patches of two groups; 0.5.")
 flags.DEFINE_integer("seed", None, "Of viewpoints, jitter and photometric augmentation; 0.")
 
-_CUTTING = ("magnification", "max_groups", "max_overlap", "seed")
+flags.DEFINE_string(
+    "detector", None, "Detector of the frames; hpatches, the three of HPatches, by default."
+)
+flags.DEFINE_enum(
+    "jitter",
+    None,
+    ["hpatches", "learned"],
+    "Errors of the frames: HPatches' at three levels (default), or those of the learned detector.",
+)
+
+_CUTTING = ("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter")
 _SHOWN = 16  # groups on a sheet, and patches per group
 
 

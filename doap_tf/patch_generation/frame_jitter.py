@@ -1,8 +1,8 @@
-"""Random affine errors of frames, like those of detectors, at the three levels of HPatches."""
+"""Random errors of frames: the affine ones of HPatches at three levels, or a detector's own."""
 
 import numpy as np
 
-from doap_tf.features.frames import compose, scale_frames
+from doap_tf.features.frames import angles, compose, radii, scale_frames, similarity_frames
 
 #: Half the side of HPatches' patches over the radius of their frames. Jitter and overlaps refer to
 #: such patches, whatever magnification patches are cut at.
@@ -16,6 +16,11 @@ _TRANSLATION = 0.0625
 _ROTATION = np.radians(6.5)
 _LOG_SCALE = 0.078
 _LOG_ELONGATION = 0.125
+
+# Standard deviations of the learned detector, by experiments/detection_errors.py.
+_DETECTED_TRANSLATION = 0.34  # in radii
+_DETECTED_ROTATION = np.radians(9.3)
+_DETECTED_LOG_SCALE = 0.132
 
 
 def random_errors(count: int, amplitude: float, rng: np.random.Generator) -> np.ndarray:
@@ -42,6 +47,19 @@ def jitter_frames(frames: np.ndarray, amplitude: float, rng: np.random.Generator
     patches = scale_frames(frames, HPATCHES_MAGNIFICATION)
     moved = compose(patches, random_errors(len(frames), amplitude, rng))
     return scale_frames(moved, 1 / HPATCHES_MAGNIFICATION)
+
+
+def detection_jitter(frames: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Replaces frames [N, 2, 3] by circles as the learned detector would find them.
+
+    Place, scale and angle are off by normally distributed errors. The shape of an ellipse is lost.
+    """
+    radius = radii(frames)
+    spread = np.stack([_DETECTED_TRANSLATION * radius] * 2, axis=1)
+    x, y = (frames[:, :, 2] + rng.normal(0, spread)).T
+    scale = np.exp(rng.normal(0, _DETECTED_LOG_SCALE, len(frames)))
+    angle = angles(frames) + rng.normal(0, _DETECTED_ROTATION, len(frames))
+    return similarity_frames(x, y, radius * scale, angle)
 
 
 def _rotations(angles: np.ndarray) -> np.ndarray:

@@ -12,12 +12,17 @@ from absl import logging
 
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
-from doap_tf.features.detectors import detect
+from doap_tf.features.detectors import DETECTORS, detect
 from doap_tf.features.frames import inside, radii, scale_frames, transform_frames
 from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import thin
 from doap_tf.parallel import process_map
-from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION, LEVELS, jitter_frames
+from doap_tf.patch_generation.frame_jitter import (
+    HPATCHES_MAGNIFICATION,
+    LEVELS,
+    detection_jitter,
+    jitter_frames,
+)
 from doap_tf.patch_generation.photographs import read_photograph
 from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import Scene
@@ -27,7 +32,9 @@ from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import read_image_sequence
 from doap_tf.readers.strips import STRIPS
 
-_DETECTORS = ("dog", "harris_laplace", "hessian_laplace")
+_HPATCHES = "hpatches"
+_HPATCHES_DETECTORS = ("dog", "harris_laplace", "hessian_laplace")
+_JITTERS = (_HPATCHES, "learned")
 _TARGETS = 5
 _SMALLEST_SIDE = 64
 _MAX_ALIGNED_IMAGES = 100
@@ -38,9 +45,9 @@ _MEDIAN_OF = 11  # maximum number of aligned images in the median that features 
 class GroupSettings:
     """How groups are cut.
 
-    Frames are detected, thinned out and jittered as for HPatches' patches. The magnification only
-    decides how much is cut around them; where a patch reaches beyond the image, the border is
-    repeated.
+    Frames are detected, thinned out and jittered as for HPatches' patches unless `detector` and
+    `jitter` say otherwise. The magnification only decides how much is cut around them; where a
+    patch reaches beyond the image, the border is repeated.
 
     Attributes:
         patch_size: pixels along a side.
@@ -49,6 +56,9 @@ class GroupSettings:
         max_groups: maximum number of groups per scene.
         max_overlap: maximum overlap of the ellipses in HPatches' patches of two groups.
         seed: of viewpoints, jitter and photometric augmentation.
+        detector: `hpatches`, the three detectors of HPatches, or one of `DETECTORS`.
+        jitter: `hpatches`, affine errors at three levels, or `learned`, circles with the errors
+            that the learned detector makes, of one level.
     """
 
     patch_size: int = 65
@@ -56,6 +66,8 @@ class GroupSettings:
     max_groups: int = 500
     max_overlap: float = 0.5
     seed: int = 0
+    detector: str = _HPATCHES
+    jitter: str = _HPATCHES
 
     def __post_init__(self) -> None:
         for name in ("patch_size", "magnification", "max_groups"):
@@ -63,6 +75,11 @@ class GroupSettings:
                 raise InputError(f"{name} must be positive, not {getattr(self, name)}.")
         if not 0 < self.max_overlap < 1:
             raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
+        for name, known in (("detector", (_HPATCHES, *DETECTORS)), ("jitter", _JITTERS)):
+            if getattr(self, name) not in known:
+                raise InputError(
+                    f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}."
+                )
 
 
 class Groups(NamedTuple):
@@ -227,7 +244,8 @@ def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
     `max_groups`, because some places will not be visible in all images.
     """
     found, ranks = [], []
-    for detector in _DETECTORS:
+    hpatches = settings.detector == _HPATCHES
+    for detector in _HPATCHES_DETECTORS if hpatches else (settings.detector,):
         frames = detect(image, detector, oriented=False).frames
         frames = frames[_inside(frames, image)]
         found.append(frames)
@@ -280,14 +298,19 @@ def _cut_views(
     """
     views = np.empty((len(STRIPS), *frames.shape))
     views[0] = frames
+    affine = settings.jitter == _HPATCHES
     for level, amplitude in enumerate(LEVELS.values()):
         for target in range(_TARGETS):
-            views[1 + level * _TARGETS + target] = jitter_frames(frames, amplitude, rng)
+            views[1 + level * _TARGETS + target] = (
+                jitter_frames(frames, amplitude, rng) if affine else frames
+            )
     images = members[:, [0, *(list(range(1, _TARGETS + 1)) * len(LEVELS))]].T
     size = settings.patch_size
     patches = np.empty((len(frames), len(STRIPS), size, size), np.uint8)
     for number in np.unique(images):
         view, group = np.nonzero(images == number)
         placed = transform_frames(views[view, group], homographies[number])
+        if not affine:
+            placed[view > 0] = detection_jitter(placed[view > 0], rng)
         patches[group, view] = Pyramid(load(number)).cut(placed, size, settings.magnification)
     return Groups(patches, frames)
