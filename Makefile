@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
+# The networks that ship, for LiteRT: beside their weights, from where wheels take them.
+MAKE_TFLITE := $(BIN)/python -c 'from doap_tf.descriptors import shipped; shipped.make_tflite_files()'
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: quickstart test lint format docs wheel clean
@@ -11,6 +13,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 	@$(PYTHON) -m venv .venv
 	@$(PIP) install --upgrade pip
 	@$(PIP) install --editable '.[dev]'
+	@$(MAKE_TFLITE)
 	@touch $@
 
 .venv/docs: .venv/ready
@@ -43,6 +46,7 @@ docs: .venv/docs
 
 wheel: .venv/ready
 	@rm -rf build/lib dist
+	@$(MAKE_TFLITE)
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 
 clean:

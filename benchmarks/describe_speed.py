@@ -29,6 +29,7 @@ from doap_tf.patch_generation.scenes import default_scenes
 FLAGS = flags.FLAGS
 flags.DEFINE_list("counts", ["1000", "10000"], "Numbers of patches.")
 
+_NETWORKS = ("doap-128", "doap-mobile-256b")
 _CALIBRATION = 256  # patches from which int8 takes its ranges
 _TORCH_BATCH = 64  # HardNet is fastest: larger batches do not fit into the cache
 _FROM_IMAGES = ("doap-128, Keras", "doap-128, LiteRT int8", "doap-mobile-256b, LiteRT int8")
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
     image = _picture()
     keypoints = _keypoints(image, counts[-1])
     frames = frames_from_keypoints(keypoints)
-    keras = {name: doap_tf.from_pretrained(name) for name in ("doap-128", "doap-mobile-256b")}
+    keras = {name: doap_tf.from_pretrained(name, backend="keras") for name in _NETWORKS}
     magnification = keras["doap-128"].magnification
     patches = cut_patches(image, frames, 32, magnification)
     with tempfile.TemporaryDirectory() as folder:

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
 def _describe(name: str) -> None:
     import doap_tf
 
-    descriptor = doap_tf.from_pretrained(name)
+    descriptor = doap_tf.from_pretrained(name, backend="keras")
     side = descriptor.input_size
     patches = np.random.default_rng(0).integers(0, 256, [FLAGS.patches, side, side], np.uint8)
     times = measuring.fastest(

@@ -90,6 +90,14 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
             "room, or choose a folder that can be written to.",
             EXIT_BAD_INPUT,
         )
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("doap_tf"):
+            raise
+        _fail(
+            f"this needs {error.name}, which is not installed: install doap_tf with all that it "
+            "requires, or that package.",
+            EXIT_BAD_INPUT,
+        )
     except Interrupted as interruption:
         _fail(str(interruption), EXIT_INTERRUPTED)
     except Exception as error:

@@ -20,16 +20,39 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def parallel_map(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Returns `[function(item) for item in items]`, computed by one thread per core."""
-    with ThreadPoolExecutor(cores()) as pool:
+def parallel_map(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+) -> list[Result]:
+    """Returns `[function(item) for item in items]`, computed by threads as the items come.
+
+    Args:
+        function: What releases the interpreter's lock.
+        items: Its arguments, taken by this thread.
+        threads: Number of threads; one per core by default. One means this thread.
+    """
+    if threads == 1:
+        return list(map(function, items))
+    with ThreadPoolExecutor(threads or cores()) as pool:
         return list(pool.map(function, items))
 
 
-def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Like `map`, in order, computed by threads up to two results per core ahead."""
-    with ThreadPoolExecutor(cores()) as pool:
-        yield from _submit_ahead(pool, function, items, 2 * cores())
+def map_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
+) -> Iterator[Result]:
+    """Like `map`, in order, computed by threads up to two results per thread ahead.
+
+    Args:
+        function: What releases the interpreter's lock.
+        items: Its arguments, taken by the thread that takes the results.
+        threads: Number of threads; one per core by default.
+    """
+    threads = threads or cores()
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield from _submit_ahead(pool, function, items, 2 * threads)
+    finally:
+        # After an error, what has not begun does not begin.
+        pool.shutdown(cancel_futures=True)
 
 
 def process_map(

@@ -1,4 +1,4 @@
-"""Bringing patches to a network's input size: the one rule that training and use share."""
+"""Bringing patches to a network's input size in a graph, for training and serving."""
 
 import tensorflow as tf
 

@@ -2,11 +2,12 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from doap_tf.errors import InputError
-from doap_tf.parallel import process_map
+from doap_tf.parallel import map_ahead, parallel_map, process_map
 
 
 def environment():
@@ -51,6 +52,31 @@ def test_errors_keep_their_type(processes):
 
 def test_nothing_gives_nothing():
     assert list(process_map(abs, [], 2)) == []
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_threads_keep_the_order(threads):
+    expected = [item**2 for item in range(20)]
+    assert parallel_map(lambda item: item**2, iter(range(20)), threads) == expected
+    assert list(map_ahead(lambda item: item**2, iter(range(20)), threads)) == expected
+
+
+def test_one_thread_is_this_one():
+    assert parallel_map(lambda _: threading.get_ident(), [0], 1) == [threading.get_ident()]
+
+
+def test_after_an_error_threads_begin_nothing_new():
+    begun, stopped = [], threading.Event()
+
+    def fail_first(item):
+        begun.append(item)
+        if item == 0:
+            raise InputError("item 0")
+        stopped.wait(0.2)  # long enough for the error to arrive
+
+    with pytest.raises(InputError, match="item 0"):
+        list(map_ahead(fail_first, range(9), 1))
+    assert len(begun) <= 2
 
 
 def test_processes_end_with_a_killed_parent():

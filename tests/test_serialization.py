@@ -10,6 +10,10 @@ from doap_tf import losses, networks
 SERIALIZABLE = [
     (networks.L2Net, {"output_dim": 7, "width": 0.5, "dropout": 0.3, "synchronized": True}),
     (
+        networks.FastTrunk,
+        {"preset": "tiny", "output_dim": 7, "width": 0.5, "dropout": 0.3, "synchronized": True},
+    ),
+    (
         networks.SpatialTransformer,
         {"output_size": 16, "padding": "symmetric", "synchronized": True},
     ),
@@ -24,6 +28,7 @@ SERIALIZABLE = [
             "padding": "zeros",
             "magnification": 7.5,
             "synchronized": True,
+            "trunk": "fast",
         },
     ),
     (

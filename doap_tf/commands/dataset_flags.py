@@ -18,14 +18,19 @@ def define_dataset_flags(default: str | None) -> None:
         "source",
         None,
         "Folder or glob of photographs, scikit-image's by default; folder or archive of published "
-        "files.",
+        "files; folder of a reconstruction, with images/ and sparse/0/.",
     )
     flags.DEFINE_string(
         "kind",
         None,
         "Of photographs: photos (default), aligned (webcams) or sequences (with homographies).",
     )
-    flags.DEFINE_string("config", None, "Scene of UBC PhotoTour: liberty, notredame or yosemite.")
+    flags.DEFINE_string(
+        "config",
+        None,
+        "Scene of UBC PhotoTour: liberty, notredame or yosemite; places in reconstructions: "
+        "observed or projected.",
+    )
     flags.DEFINE_string("split", None, "Split of HPatches to train on: a (default), b, c or all.")
     flags.DEFINE_string(
         "data_dir", None, "Where prepared datasets are kept; TFDS's folder by default."

@@ -290,9 +290,11 @@ def _numbers(flag: str, example: str) -> list[float] | None:
 
 
 def _check_picture(flag: str, path: str | None) -> None:
+    if not path:
+        return
     import PIL.Image
 
-    if path and pathlib.Path(path).suffix.lower() not in PIL.Image.registered_extensions():
+    if pathlib.Path(path).suffix.lower() not in PIL.Image.registered_extensions():
         raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
 
 

@@ -66,6 +66,9 @@ flags.DEFINE_boolean("turn", False, "Flip groups and turn them by quarters at ra
 # Network
 flags.DEFINE_string("head", "real", "real (unit vectors) or binary (bits).")
 flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
+flags.DEFINE_string(
+    "trunk", "l2net", "Convolutions: l2net, or for CPUs fast, fast_separable, tiny, tiny_separable."
+)
 flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
 flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
 flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")

@@ -1,22 +1,31 @@
 """Describing patches of any size with a network, whatever runs it."""
 
+from __future__ import annotations
+
 import itertools
-from typing import Protocol
+import os
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from doap_tf.descriptors.keras_backend import KerasBackend
+from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
-from doap_tf.networks import DescriptorNetwork
-from doap_tf.preprocessing import resize_patches
+
+if TYPE_CHECKING:  # brings TensorFlow
+    from doap_tf.networks import DescriptorNetwork
 
 
 class Backend(Protocol):
-    """What runs a network: Keras, a SavedModel or LiteRT."""
+    """What runs a network: Keras, a SavedModel or LiteRT.
 
+    `name` and `precision`, such as "litert" and "float32", stand in results.
+    """
+
+    name: str
+    precision: str
     input_size: int
     head: str
     output_dim: int
@@ -39,6 +48,7 @@ class Descriptor:
 
     Args:
         network: A Keras network, or another backend that runs one.
+        weights: The file of `write_weights` from which another backend's model was made.
 
     Example:
         >>> descriptor = Descriptor(DescriptorNetwork())
@@ -46,15 +56,35 @@ class Descriptor:
         (7, 128)
     """
 
-    def __init__(self, network: DescriptorNetwork | Backend):
-        self._backend: Backend = (
-            KerasBackend(network) if isinstance(network, DescriptorNetwork) else network
-        )
+    def __init__(
+        self, network: DescriptorNetwork | Backend, weights: str | os.PathLike | None = None
+    ):
+        self._backend = _as_backend(network)
+        self._weights = weights
 
     @property
     def network(self) -> DescriptorNetwork | None:
-        """The Keras model, or None if another backend runs the network."""
+        """The Keras model; None for an exported one, from which it cannot be restored.
+
+        A network that ships is read on first use. From then on Keras runs it, so that descriptors
+        follow what is done to it.
+        """
+        if self._weights is not None:
+            from doap_tf.descriptors.weights_file import read_weights
+
+            self._backend = _as_backend(read_weights(self._weights))
+            self._weights = None
         return getattr(self._backend, "network", None)
+
+    @property
+    def backend(self) -> str:
+        """What runs the network: `"keras"`, `"saved_model"` or `"litert"`."""
+        return self._backend.name
+
+    @property
+    def precision(self) -> str:
+        """What the network computes in: `"float32"`; of a .tflite file also another."""
+        return self._backend.precision
 
     @property
     def input_size(self) -> int:
@@ -115,7 +145,16 @@ class Descriptor:
 
     def _infer(self, patches: np.ndarray) -> npt.ArrayLike:
         if patches.shape[1] != self.input_size:
-            patches = resize_patches(patches, self.input_size).numpy()
+            patches = resize(patches, self.input_size)
         if patches.dtype != np.uint8:
             patches = patches.astype(np.float32, copy=False)
         return self._backend.infer(patches)
+
+
+def _as_backend(network: Any) -> Backend:
+    """Returns a backend as it is, and the one that runs a Keras network."""
+    if hasattr(network, "infer"):
+        return network
+    from doap_tf.descriptors.keras_backend import KerasBackend
+
+    return KerasBackend(network)

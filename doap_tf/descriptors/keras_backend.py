@@ -13,8 +13,11 @@ from doap_tf.networks import DescriptorNetwork
 class KerasBackend:
     """Runs a Keras network in a compiled graph."""
 
+    name = "keras"
+
     def __init__(self, network: DescriptorNetwork):
         self.network = network
+        self.precision: str = network.compute_dtype
         self.input_size = network.input_size
         self.head = network.head
         self.output_dim = network.output_dim

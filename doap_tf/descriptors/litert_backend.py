@@ -1,14 +1,15 @@
 """Running a .tflite model under `doap_tf.Descriptor`, by LiteRT."""
 
-import hashlib
 import os
 import pathlib
 import threading
+from hashlib import sha256
 
 import numpy as np
 
 from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
+from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
 
 # Patches at a time if the batch size is free: more would not fit into the cache.
@@ -23,15 +24,15 @@ class LiteRTBackend:
         threads: Number of threads; by default one per core.
     """
 
+    name = "litert"
+
     def __init__(self, path: str | os.PathLike, threads: int | None = None):
         from ai_edge_litert.interpreter import Interpreter
 
         model = pathlib.Path(path).read_bytes()
         try:
             metadata = tflite_metadata.read(model)
-            self._interpreter = Interpreter(
-                model_content=model, num_threads=threads or os.cpu_count()
-            )
+            self._interpreter = Interpreter(model_content=model, num_threads=threads or cores())
         except ValueError as error:
             raise InputError(
                 f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
@@ -41,7 +42,10 @@ class LiteRTBackend:
         self.output_dim: int = metadata["output_dim"]
         self.magnification: float = metadata["magnification"]
         self._fixed_batch: int | None = metadata["batch_size"]
-        self._sha256 = hashlib.sha256(model).hexdigest()
+        self.precision: str = metadata["precision"]
+        # Quantised weights differ from those they were made from.
+        exact = self.precision == "float32"
+        self._sha256: str = metadata["weights_sha256"] if exact else sha256(model).hexdigest()
         with stderr_discarded():  # LiteRT announces its delegate
             self._interpreter.allocate_tensors()
         self._input = self._interpreter.get_input_details()[0]["index"]
@@ -59,7 +63,7 @@ class LiteRTBackend:
         return np.concatenate(batches)
 
     def weights_sha256(self) -> str:
-        """The file's hash: quantised weights differ from those they were made from."""
+        """Hash of the network's weights in float32; in other precisions the file's."""
         return self._sha256
 
     def _run(self, patches: np.ndarray) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from doap_tf.descriptors import shipped
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
 from doap_tf.descriptors.third_party import (
@@ -19,7 +21,7 @@ from doap_tf.errors import InputError
 if TYPE_CHECKING:
     from doap_tf.descriptors.descriptor import Descriptor
 
-_WEIGHTS = pathlib.Path(__file__).parent / "weights"
+BACKENDS = ("auto", "keras", "litert")
 _MODEL_FILE = "model.keras"
 _THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
 _REQUIRED = ("describe", "norm", "dimension")
@@ -55,10 +57,10 @@ def load(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDescriptor:
 
 def list_pretrained() -> list[str]:
     """Names of the networks that ship with the package."""
-    return sorted(file.stem for file in _WEIGHTS.glob("*.npz"))
+    return shipped.names()
 
 
-def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
+def from_pretrained(name_or_path: str | os.PathLike, backend: str = "auto") -> Descriptor:
     """Loads a network.
 
     Args:
@@ -66,18 +68,53 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
             `.npz` of `write_weights`, a SavedModel (the folder of a version, or of the model for
             its newest version) or a `.tflite` file, as `export_main.py` writes them. The class of
             a subclass of `DescriptorNetwork` must be imported before.
+        backend: What runs a network that ships: `"litert"`, which needs no TensorFlow, or
+            `"keras"`; by default Keras where there is an NVIDIA GPU that `CUDA_VISIBLE_DEVICES`
+            does not hide, and LiteRT elsewhere. Both compute in float32. Files are run by what
+            they were made for.
     """
-    # Imported here because these import TensorFlow.
+    if backend not in BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
+    _check_exists(name_or_path, list_pretrained())
+    if str(name_or_path) in list_pretrained():
+        return _load_shipped(str(name_or_path), backend)
+    descriptor = _load_file(pathlib.Path(name_or_path))
+    if backend not in ("auto", descriptor.backend):
+        raise InputError(
+            f"{name_or_path} is for the backend {descriptor.backend}, not {backend}: "
+            "`export_main.py` makes .tflite files of .keras files, nothing the reverse."
+        )
+    return descriptor
+
+
+def _load_shipped(name: str, backend: str) -> Descriptor:
     from doap_tf.descriptors.descriptor import Descriptor
+
+    weights = shipped.weights_file(name)
+    if backend == "litert" or (backend == "auto" and not _has_gpu()):
+        from doap_tf.descriptors.litert_backend import LiteRTBackend
+
+        try:
+            return Descriptor(LiteRTBackend(shipped.tflite_file(name)), weights)
+        except OSError:  # no cache can be written
+            if backend == "litert":
+                raise
+    return _load_file(weights)
+
+
+def _load_file(path: pathlib.Path) -> Descriptor:
+    from doap_tf.descriptors.descriptor import Descriptor
+
+    if path.suffix == ".tflite":
+        from doap_tf.descriptors.litert_backend import LiteRTBackend
+
+        return Descriptor(LiteRTBackend(path))
+
+    # Imported here because these import TensorFlow.
     from doap_tf.descriptors.keras_file import read_keras
-    from doap_tf.descriptors.litert_backend import LiteRTBackend
     from doap_tf.descriptors.saved_model_backend import SavedModelBackend, holds_saved_model
     from doap_tf.descriptors.weights_file import read_weights
 
-    _check_exists(name_or_path, list_pretrained())
-    path = pathlib.Path(name_or_path)
-    if str(name_or_path) in list_pretrained():
-        path = _WEIGHTS / f"{name_or_path}.npz"
     if (path / _MODEL_FILE).exists():
         path = path / _MODEL_FILE
     elif holds_saved_model(path):
@@ -86,9 +123,16 @@ def from_pretrained(name_or_path: str | os.PathLike) -> Descriptor:
         raise InputError(
             f"{path} holds neither {_MODEL_FILE} nor a SavedModel: has its training finished?"
         )
-    if path.suffix == ".tflite":
-        return Descriptor(LiteRTBackend(path))
     return Descriptor(read_weights(path) if path.suffix == ".npz" else read_keras(path))
+
+
+def _has_gpu() -> bool:
+    """Whether TensorFlow is likely to find a GPU, told without importing it."""
+    return (
+        os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+        and any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+        and importlib.util.find_spec("tensorflow") is not None
+    )
 
 
 def _check_exists(name_or_path: str | os.PathLike, names: list[str]) -> None:

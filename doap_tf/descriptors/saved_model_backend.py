@@ -19,6 +19,9 @@ class SavedModelBackend:
         path: The folder of a version, or of the model, whose newest version is used.
     """
 
+    name = "saved_model"
+    precision = "float32"
+
     def __init__(self, path: str | os.PathLike):
         path = _version_folder(pathlib.Path(path))
         try:

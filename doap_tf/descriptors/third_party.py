@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
+from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
@@ -86,10 +87,7 @@ class ThirdPartyDescriptor:
 
     def _resized(self, patches: np.ndarray) -> np.ndarray:
         if patches.shape[1] != self.input_size:
-            # Imported here because it imports TensorFlow.
-            from doap_tf.preprocessing import resize_patches
-
-            patches = resize_patches(patches, self.input_size).numpy()
+            patches = resize(patches, self.input_size)
         return patches[..., 0]
 
     def _rows(self, patches: np.ndarray) -> np.ndarray:

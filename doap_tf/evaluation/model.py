@@ -35,20 +35,33 @@ class Model:
         return getattr(self.descriptor, "weights_sha256", None)
 
     @property
+    def backend(self) -> str | None:
+        """What runs the network; None for a descriptor without one of ours."""
+        return getattr(self.descriptor, "backend", None)
+
+    @property
+    def precision(self) -> str | None:
+        """What the network computes in; None for a descriptor without one of ours."""
+        return getattr(self.descriptor, "precision", None)
+
+    @property
     def magnification(self) -> float | None:
         """The descriptor's own: half the side of a patch over the radius of its frame."""
         return getattr(self.descriptor, "magnification", None)
 
     @functools.cached_property
     def identity(self) -> str:
-        """Hash of the weights and of the descriptors of fixed patches, for caches.
+        """Hash of the weights, of what runs them and of fixed patches' descriptors, for caches.
 
         The weights alone are not enough: a network gives other descriptors under another padding,
         and a handcrafted descriptor may change with the version of OpenCV.
         """
         coarse = np.random.default_rng(0).integers(0, 256, (64, 8, 8), np.uint8)
         answers = np.ascontiguousarray(self.descriptor.describe(coarse.repeat(8, 1).repeat(8, 2)))
-        digest = hashlib.sha256(f"{self.weights_sha256} {answers.dtype} {answers.shape}".encode())
+        digest = hashlib.sha256(
+            f"{self.weights_sha256} {self.backend} {self.precision} "
+            f"{answers.dtype} {answers.shape}".encode()
+        )
         digest.update(answers.tobytes())
         return digest.hexdigest()
 

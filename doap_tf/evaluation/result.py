@@ -123,6 +123,8 @@ class Result:
             "seed": self.seed,
             "model": self.model.name,
             "weights_sha256": self.model.weights_sha256,
+            "backend": self.model.backend,
+            "precision": self.model.precision,
             "scores": self.scores,
             "environment": {
                 "doap_tf": __version__,

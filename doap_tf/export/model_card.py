@@ -24,6 +24,7 @@ def network_metadata(network: DescriptorNetwork) -> dict[str, Any]:
         "output_dim": network.output_dim,
         "output": "bits packed into bytes, first bit highest" if binary else "unit length",
         "magnification": network.magnification,
+        "trunk": network.trunk_name,
         "width": network.width,
         "spatial_transformer": network.spatial_transformer,
         "padding": network.padding,

@@ -3,12 +3,15 @@
 `doap_tf.features.pyramid_levels` defines the prefilter. Outside the image its border is repeated.
 """
 
+from collections.abc import Iterator
+
 import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import as_frames, semi_axes
 from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longest_step
+from doap_tf.parallel import parallel_map
 
 _CHUNK_PIXELS = 1 << 16  # coordinates computed at once: half a MB of maps stays in the cache
 _FARTHEST = 30_000.0  # cv2.remap counts pixels in 16 bits
@@ -70,14 +73,23 @@ class Pyramid:
         steps = semi_axes(frames)[:, 0] * 2 * magnification / size
         levels = np.searchsorted(self._longest_steps, steps)
         chunk = max(1, min(_CHUNK_PIXELS // size**2, int(_FARTHEST) // size))
-        for level in np.unique(levels):
-            image = self._level(level)
-            chosen = np.flatnonzero(levels == level)
-            maps = frames[chosen] / 2 ** halvings(level)
-            maps[:, :, 2] += MARGIN
-            for start in range(0, len(chosen), chunk):
-                members = chosen[start : start + chunk]
-                patches[members] = _sample(image, maps[start : start + chunk], centres)
+
+        def chunks() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+            for level in np.unique(levels):
+                image = self._level(level)
+                chosen = np.flatnonzero(levels == level)
+                maps = frames[chosen] / 2 ** halvings(level)
+                maps[:, :, 2] += MARGIN
+                for start in range(0, len(chosen), chunk):
+                    stop = start + chunk
+                    yield image, maps[start:stop], chosen[start:stop]
+
+        def fill(part: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+            image, maps, members = part
+            patches[members] = _sample(image, maps, centres)
+
+        # Threads cut from one level while this one computes the next.
+        parallel_map(fill, chunks(), cv2.getNumThreads() if len(frames) > chunk else 1)
         return patches
 
 

@@ -1,25 +1,33 @@
-"""Matching images: detect, describe, match, verify, draw; many images for COLMAP and hloc."""
+"""Matching images: detect, describe, match, verify, draw; many images for COLMAP and hloc.
 
-from doap_tf.drawing.matches import draw_frames, draw_matches
-from doap_tf.drawing.patches import draw_alignment
+What needs Matplotlib, Pillow or h5py is imported on first use: matching does without.
+"""
+
+from typing import TYPE_CHECKING
+
+from doap_tf.lazy import lazy_names
 from doap_tf.matching.collection import (
     Outcome,
     collection_report,
     find_images,
     match_collection,
 )
-from doap_tf.matching.collection_page import write_collection_page
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descriptors
 from doap_tf.matching.geometry import ESTIMATORS, GEOMETRIES, Verification, verify
-from doap_tf.matching.hloc_files import check_pair_names, write_hloc
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_files import MATCH_FILE_SUFFIXES, write_matches
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher, PairMatches, match_images
 from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
 from doap_tf.readers.images import as_colour, as_grey, read_image
+
+if TYPE_CHECKING:
+    from doap_tf.drawing.matches import draw_frames, draw_matches
+    from doap_tf.drawing.patches import draw_alignment
+    from doap_tf.matching.collection_page import write_collection_page
+    from doap_tf.matching.hloc_files import check_pair_names, write_hloc
 
 __all__ = [
     "ESTIMATORS",
@@ -56,3 +64,15 @@ __all__ = [
     "write_hloc",
     "write_matches",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "check_pair_names": "doap_tf.matching.hloc_files",
+        "draw_alignment": "doap_tf.drawing.patches",
+        "draw_frames": "doap_tf.drawing.matches",
+        "draw_matches": "doap_tf.drawing.matches",
+        "write_collection_page": "doap_tf.matching.collection_page",
+        "write_hloc": "doap_tf.matching.hloc_files",
+    },
+)

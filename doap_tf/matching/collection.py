@@ -6,20 +6,22 @@ import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, is_out_of_memory
+from doap_tf.features.detectors import Detections
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
-from doap_tf.readers.images import IMAGE_SUFFIXES, read_image
+from doap_tf.readers.images import IMAGE_SUFFIXES, as_grey, read_image
 
 _FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
 
@@ -102,19 +104,7 @@ def match_collection(
         matcher: Matches the pairs.
         store: Keeps what is finished.
     """
-    failures: dict[str, str] = {}
-    for name in progress(list(images), "describing"):
-        # An image that fails, for whatever reason, must not stop the others.
-        try:
-            sha256 = hashlib.sha256(pathlib.Path(images[name]).read_bytes()).hexdigest()
-            if store.has_features(name, sha256):
-                continue
-            features = extractor.extract(read_image(images[name], upright=False))
-        except Exception as error:
-            failures[name] = _reason(error)
-            continue
-        store.write_features(name, sha256, features)
-
+    failures = _describe(images, extractor, store)
     read = functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
     described = [name for name in images if name not in failures]
     possible = [pair for pair in pairs if not failures.keys() & set(pair)]
@@ -129,6 +119,75 @@ def match_collection(
             store.write_pair(name1, name2, matches)
         finished.append((name1, name2))
     return Outcome(described, finished, failures, len(pairs) - len(possible))
+
+
+def _describe(
+    images: Mapping[str, str | os.PathLike], extractor: DescriptorExtractor, store: MatchStore
+) -> dict[str, str]:
+    """Stores the features of images that have none yet; returns the reasons of those that failed.
+
+    A thread reads images and detects keypoints ahead while this one describes and stores: both use
+    all cores, but not all the time. More threads would take more memory, and a detector of the
+    caller's own may not stand them.
+    """
+    failures: dict[str, str] = {}
+
+    # An image that fails, for whatever reason, must not stop the others.
+    def unfinished() -> Iterator[tuple[str, str]]:
+        for name, path in images.items():
+            try:
+                sha256 = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+                finished = store.has_features(name, sha256)
+            except Exception as error:
+                failures[name] = _reason(error)
+                finished = True
+            if finished:
+                bar.update()
+            else:
+                yield name, sha256
+
+    def detect_ahead(item: tuple[str, str]) -> tuple[str, str, _Detected | Exception]:
+        try:
+            return *item, _detect(extractor, images[item[0]])
+        except Exception as error:
+            return *item, error
+
+    with progress(title="describing", total=len(images), unit="image") as bar:
+        for name, sha256, detected in map_ahead(detect_ahead, unfinished(), threads=1):
+            try:
+                features = _features(extractor, images[name], detected)
+            except Exception as error:
+                failures[name] = _reason(error)
+            else:
+                store.write_features(name, sha256, features)
+            bar.update()
+    return {name: failures[name] for name in images if name in failures}
+
+
+class _Detected(NamedTuple):
+    """A grey image, uint8 [H, W], and what was detected in it."""
+
+    image: np.ndarray
+    detections: Detections
+
+
+def _detect(extractor: DescriptorExtractor, path: str | os.PathLike) -> _Detected:
+    image = as_grey(read_image(path, upright=False))
+    return _Detected(image, extractor.detect_frames(image))
+
+
+def _features(
+    extractor: DescriptorExtractor, path: str | os.PathLike, detected: _Detected | Exception
+) -> Features:
+    try:
+        if isinstance(detected, Exception):
+            raise detected
+        return extractor.describe(detected.image, *detected.detections)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        # By now there may be more; if not, this says what to do.
+        return extractor.extract(read_image(path, upright=False))
 
 
 def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from doap_tf.descriptors.opencv_sift import SiftDescriptor, sift_keypoints
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.detectors import (
+    Detections,
     Detector,
     check_detector,
     detect,
@@ -93,7 +94,7 @@ class DescriptorExtractor:
         """
         try:
             grey = as_grey(image)
-            return self._features(grey, *self._detect(grey, mask))
+            return self._features(grey, *self.detect_frames(grey, mask))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -103,15 +104,23 @@ class DescriptorExtractor:
                 "smaller, or detect with fast or orb, which need far less."
             ) from error
 
-    def describe(self, image: np.ndarray, frames: np.ndarray) -> Features:
-        """Describes given affine frames [N, 2, 3], in order."""
+    def detect_frames(self, image: np.ndarray, mask: np.ndarray | None = None) -> Detections:
+        """Detects only: affine frames [N, 2, 3] and their responses, strongest first."""
+        return detect(as_grey(image), self.detector, self.max_keypoints, self.oriented, mask)
+
+    def describe(
+        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+    ) -> Features:
+        """Describes given affine frames [N, 2, 3], in order; without responses they are zero."""
         frames = as_frames(frames)
-        return self._features(as_grey(image), frames, np.zeros(len(frames), np.float32))
+        if responses is None:
+            responses = np.zeros(len(frames), np.float32)
+        return self._features(as_grey(image), frames, responses)
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
         """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
         image = as_grey(image)
-        return self._keypoints(image.shape, *self._detect(image, mask))
+        return self._keypoints(image.shape, *self.detect_frames(image, mask))
 
     def compute(
         self, image: np.ndarray, keypoints: Sequence[cv2.KeyPoint] | np.ndarray
@@ -170,15 +179,14 @@ class DescriptorExtractor:
         return {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
+            "backend": getattr(described, "backend", None),
+            "precision": getattr(described, "precision", None),
             "magnification": getattr(self.describer, "magnification", None),
             "detector": _name_of(self.detector),
             **({"detector_sha256": sha256} if sha256 else {}),
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
         }
-
-    def _detect(self, image: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        return detect(image, self.detector, self.max_keypoints, self.oriented, mask)
 
     def _features(self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray) -> Features:
         height, width = image.shape

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.metrics import nearest
+from doap_tf.metrics import nearest, nearest_both_ways
 
 METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
 
@@ -45,19 +45,21 @@ def match_descriptors(
     """
     check_method(method, ratio)
     with_ratio = method in ("ratio", "mutual_ratio")
-    neighbours, distances = nearest(
-        descriptors1, descriptors2, norm, k=2 if with_ratio else 1, memory_mb=memory_mb
-    )
+    k = 2 if with_ratio else 1
+    if method in ("mutual", "mutual_ratio"):
+        neighbours, distances, back = nearest_both_ways(
+            descriptors1, descriptors2, norm, k, memory_mb
+        )
+    else:
+        neighbours, distances = nearest(descriptors1, descriptors2, norm, k, memory_mb)
+        back = None
     kept = neighbours[:, 0] >= 0
     if with_ratio:
         kept &= distances[:, 0] < ratio * distances[:, 1]
     first = np.flatnonzero(kept)
     second = neighbours[first, 0]
-    if method in ("mutual", "mutual_ratio") and len(first):
-        # Only descriptors that were chosen can choose back: about two thirds of all.
-        chosen, place = np.unique(second, return_inverse=True)
-        back, _ = nearest(descriptors2[chosen], descriptors1, norm, memory_mb=memory_mb)
-        mutual = back[place, 0] == first
+    if back is not None:
+        mutual = back[second] == first
         first, second = first[mutual], second[mutual]
     return Matches(np.stack([first, second], axis=1), distances[first, 0])
 

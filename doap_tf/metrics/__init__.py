@@ -13,6 +13,7 @@ from doap_tf.metrics.distances import (
     NORM_L2,
     distance_matrix,
     nearest,
+    nearest_both_ways,
     paired_distances,
 )
 from doap_tf.metrics.nearest_neighbours import match, matching_average_precision
@@ -29,6 +30,7 @@ __all__ = [
     "match",
     "matching_average_precision",
     "nearest",
+    "nearest_both_ways",
     "paired_distances",
     "precision_recall_curve",
     "retrieval_average_precisions",

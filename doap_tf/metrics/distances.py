@@ -17,6 +17,8 @@ NORM_HAMMING = 6
 # The allocator reuses blocks of this size; larger ones are not faster.
 _BLOCK_MB = 32
 
+_GROUP_ROWS = 128  # whose column minima are found at once
+
 
 def checked_descriptors(descriptors: np.ndarray, norm: int, name: str) -> np.ndarray:
     """Returns `descriptors` as an array, or raises an InputError that starts with `name`.
@@ -104,6 +106,34 @@ def nearest(
         Indices int64 [Q, k] and distances float32 [Q, k], nearest first. Beyond the size of the
         database, indices are −1 and distances infinite.
     """
+    return _search(queries, database, norm, k, memory_mb)[:2]
+
+
+def nearest_both_ways(
+    queries: np.ndarray, database: np.ndarray, norm: int, k: int = 1, memory_mb: float = 512
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns what `nearest` does and, from the same distances, the way back.
+
+    Args:
+        queries, database, norm, k, memory_mb: As for `nearest`.
+
+    Returns:
+        Indices int64 [Q, k], distances float32 [Q, k], and the nearest query of every descriptor of
+        the database, int64 [N]; −1 without queries.
+    """
+    back = np.full(len(database), -1, np.int64)
+    return *_search(queries, database, norm, k, memory_mb, back), back
+
+
+def _search(
+    queries: np.ndarray,
+    database: np.ndarray,
+    norm: int,
+    k: int,
+    memory_mb: float,
+    back: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what `nearest` does; fills `back`, int64 [N] of −1, with the nearest queries."""
     queries, database = _checked_sides(queries, database, norm)
     if k < 1:
         raise InputError(f"k must be at least 1, not {k!r}.")
@@ -111,9 +141,14 @@ def nearest(
     found = np.full((len(queries), k), np.inf, np.float32)
     for columns in blocks(len(database), 32 * (database.shape[1] + 2), memory_mb):
         side = _SIDES[norm](database[columns])
+        least = np.full(side.size, np.inf, np.float32)
         block_mb = min(memory_mb / 2, _BLOCK_MB)
         for rows in blocks(len(queries), side.bytes_each * side.size, block_mb):
-            closest, values = _smallest(side.compare(queries[rows]), k)
+            compared = side.compare(queries[rows])
+            if back is not None:
+                _note_nearest_rows(compared, rows.start, least, back[columns])
+            closest, values = _smallest(compared, k)
+            del compared  # before the next is made
             # Earlier blocks come first and the sort is stable: ties keep the lowest index.
             all_indices = np.hstack([indices[rows], closest + columns.start])
             all_values = np.hstack([found[rows], values])
@@ -153,6 +188,22 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         smallest.append(values[rows, columns[-1]])
         values[rows, columns[-1]] = largest
     return np.stack(columns, axis=1), np.stack(smallest, axis=1)
+
+
+def _note_nearest_rows(
+    values: np.ndarray, start: int, least: np.ndarray, nearest_rows: np.ndarray
+) -> None:
+    """Updates the least value and its row for every column of `values`, whose rows are `start` on.
+
+    To find minima is far cheaper than to find where they are, and after the first few groups of
+    rows hardly a column still finds a smaller one.
+    """
+    for top in range(0, len(values), _GROUP_ROWS):
+        group = values[top : top + _GROUP_ROWS]
+        smallest = group.min(axis=0)
+        closer = np.flatnonzero(smallest < least)
+        least[closer] = smallest[closer]
+        nearest_rows[closer] = start + top + group[:, closer].argmin(axis=0)
 
 
 class _EuclideanSide:
@@ -213,6 +264,8 @@ class _HammingSide:
         result = np.zeros((len(queries), self.size), np.uint16)
 
         def fill(start: int) -> None:
+            # In this thread only: with NumPy's 8,192 it copies operands before it combines them.
+            np.setbufsize(1024)
             differing = np.empty((self._TILE_ROWS, self._TILE_COLUMNS), np.uint64)
             counts = np.empty(differing.shape, np.uint8)
             stop = min(start + self._THREAD_ROWS, len(queries))

@@ -1,6 +1,7 @@
 """The networks and their parts, as Keras models and layers."""
 
-from doap_tf.networks.descriptor_network import DescriptorNetwork, pack_bits, standardize
+from doap_tf.networks.descriptor_network import TRUNKS, DescriptorNetwork, pack_bits, standardize
+from doap_tf.networks.fast_trunk import FastTrunk
 from doap_tf.networks.keypoint_file import load_keypoint_network
 from doap_tf.networks.keypoint_network import KeypointNetwork
 from doap_tf.networks.l2net import L2Net
@@ -8,7 +9,9 @@ from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer, a
 
 __all__ = [
     "PADDINGS",
+    "TRUNKS",
     "DescriptorNetwork",
+    "FastTrunk",
     "KeypointNetwork",
     "L2Net",
     "SpatialTransformer",

@@ -10,7 +10,8 @@ class ConvolutionBlock(tf.keras.layers.Layer):
     """Convolution without bias, batch normalisation without scale and shift, activation.
 
     Args:
-        filters: Number of output channels.
+        filters: Number of output channels; None for a depthwise convolution, which has as many as
+            its input and mixes none of them.
         kernel_size: Side of the square kernel.
         strides: Step of the kernel.
         padding: `"same"` or `"valid"`.
@@ -24,7 +25,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
 
     def __init__(
         self,
-        filters: int,
+        filters: int | None,
         kernel_size: int = 3,
         strides: int = 1,
         padding: str = "same",
@@ -39,16 +40,23 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         self.padding = padding
         self.activation = activation
         self.synchronized = synchronized
-        self.convolution = tf.keras.layers.Conv2D(
-            filters,
-            kernel_size,
-            strides=strides,
-            padding=padding,
-            use_bias=False,
-            kernel_initializer="he_normal",
-            dtype=self.dtype_policy,
-            name="convolution",
-        )
+        options = {
+            "strides": strides,
+            "padding": padding,
+            "use_bias": False,
+            "dtype": self.dtype_policy,
+            "name": "convolution",
+        }
+        if filters is None:
+            # Keras' initialisers count all channels as inputs of each.
+            normal = tf.keras.initializers.RandomNormal(stddev=2**0.5 / kernel_size)
+            self.convolution = tf.keras.layers.DepthwiseConv2D(
+                kernel_size, depthwise_initializer=normal, **options
+            )
+        else:
+            self.convolution = tf.keras.layers.Conv2D(
+                filters, kernel_size, kernel_initializer="he_normal", **options
+            )
         # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations; here
         # runs are short and there is no learned scale to make up for a large epsilon.
         self.normalization = _BatchNormalization(
@@ -70,7 +78,27 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
+        if not training and self._covers(inputs):
+            return self.activate(self._multiply(inputs))
         return self.activate(self.normalization(self.convolution(inputs), training=training))
+
+    def _covers(self, inputs: tf.Tensor) -> bool:
+        """Whether the kernel has only one place in its inputs."""
+        whole = (self.kernel_size, self.kernel_size)
+        return self.filters is not None and self.padding == "valid" and inputs.shape[1:3] == whole
+
+    def _multiply(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Convolution and normalisation as one product of matrices, [B, 1, 1, filters].
+
+        On CPUs convolutions take patches one by one, and read the whole kernel for each of them.
+        """
+        normalization = self.normalization
+        scale = tf.math.rsqrt(normalization.moving_variance + normalization.epsilon)
+        kernel = tf.reshape(tf.cast(self.convolution.kernel, scale.dtype), [-1, self.filters])
+        kernel = tf.cast(kernel * scale, inputs.dtype)
+        bias = tf.cast(-normalization.moving_mean * scale, inputs.dtype)
+        rows = tf.reshape(inputs, [-1, kernel.shape[0]])
+        return tf.reshape(tf.matmul(rows, kernel) + bias, [-1, 1, 1, self.filters])
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return self.convolution.compute_output_shape(input_shape)

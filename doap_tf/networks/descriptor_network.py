@@ -4,10 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from doap_tf.networks.l2net import L2Net
+from doap_tf.networks.fast_trunk import PRESETS, FastTrunk
+from doap_tf.networks.l2net import L2NET_SHAPE, L2Net
 from doap_tf.networks.spatial_transformer import SpatialTransformer, check_padding
+from doap_tf.networks.trunk import Trunk
 
 HEADS = ("real", "binary")
+TRUNKS = {"l2net": L2NET_SHAPE, **PRESETS}
 _TRANSFORMER_INPUT_SIZE = 42
 
 
@@ -44,6 +47,7 @@ class DescriptorNetwork(tf.keras.Model):
         magnification: Half the side of a patch over the radius of its keypoint that the weights
             were trained for; stored with the model because another one costs accuracy.
         synchronized: Whether batch statistics are computed over all replicas of a strategy.
+        trunk: `"l2net"`, the paper's, or one of those made for CPUs, see `FastTrunk`.
 
     Call arguments:
         patches: uint8 or float patches of any scale, [B, S, S, 1] with S = `input_size`.
@@ -71,10 +75,13 @@ class DescriptorNetwork(tf.keras.Model):
         padding: str = "replicate",
         magnification: float = 5.0,
         synchronized: bool = False,
+        trunk: str = "l2net",
         **kwargs: Any,
     ):
         if head not in HEADS:
             raise ValueError(f"head must be one of {', '.join(HEADS)}, not {head!r}.")
+        if trunk not in TRUNKS:
+            raise ValueError(f"trunk must be one of {', '.join(TRUNKS)}, not {trunk!r}.")
         if head == "binary" and output_dim % 8:
             raise ValueError(
                 f"output_dim of a binary head must be a multiple of 8, not {output_dim}."
@@ -95,27 +102,30 @@ class DescriptorNetwork(tf.keras.Model):
         self.transformer = None
         if spatial_transformer:
             self.transformer = SpatialTransformer(
-                L2Net.INPUT_SIZE,
+                Trunk.INPUT_SIZE,
                 padding,
                 synchronized,
                 dtype=self.dtype_policy,
                 name="spatial_transformer",
             )
-        self.trunk = L2Net(
-            output_dim, width, dropout, synchronized, dtype=self.dtype_policy, name="trunk"
-        )
+        self.trunk_name = trunk
+        options = {"dtype": self.dtype_policy, "name": "trunk"}
+        if trunk == "l2net":
+            self.trunk = L2Net(output_dim, width, dropout, synchronized, **options)
+        else:
+            self.trunk = FastTrunk(trunk, output_dim, width, dropout, synchronized, **options)
 
     @property
     def input_size(self) -> int:
         """Side of the patches that the network takes."""
-        return _TRANSFORMER_INPUT_SIZE if self.spatial_transformer else L2Net.INPUT_SIZE
+        return _TRANSFORMER_INPUT_SIZE if self.spatial_transformer else Trunk.INPUT_SIZE
 
     def build(self, input_shape: tuple) -> None:
         self._check_shape(input_shape)
         size = self.input_size
         if self.transformer is not None:
             self.transformer.build((None, size, size, 1))
-        self.trunk.build((None, L2Net.INPUT_SIZE, L2Net.INPUT_SIZE, 1))
+        self.trunk.build((None, Trunk.INPUT_SIZE, Trunk.INPUT_SIZE, 1))
         self.built = True
 
     def call(self, patches: tf.Tensor, training: bool = False) -> tf.Tensor:
@@ -156,6 +166,7 @@ class DescriptorNetwork(tf.keras.Model):
             "padding": self.padding,
             "magnification": self.magnification,
             "synchronized": self.synchronized,
+            "trunk": self.trunk_name,
         }
 
     def _check_shape(self, shape: tuple) -> None:

@@ -4,18 +4,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from doap_tf.networks.convolution import ConvolutionBlock
+from doap_tf.networks.trunk import Trunk, TrunkShape
 
-_LAST_KERNEL = 8
-_BLOCKS = ((32, 1), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1))  # (filters, stride)
-
-
-def _width_of(filters: int, width: float) -> int:
-    return max(1, round(filters * width))
+L2NET_SHAPE = TrunkShape((32, 32, 64, 64, 128, 128), (1, 1, 2, 1, 2, 1))
 
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
-class L2Net(tf.keras.Model):
+class L2Net(Trunk):
     """Seven convolutions, each followed by batch normalisation; no bias, scale or shift.
 
     Args:
@@ -25,19 +20,12 @@ class L2Net(tf.keras.Model):
         dropout: Dropout rate before the last convolution.
         synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
-    Call arguments:
-        patches: Standardised patches, [B, 32, 32, 1].
-        training: Whether batch statistics and dropout are used.
-
-    Returns:
-        Vectors, [B, output_dim], not normalised to unit length.
+    Call arguments and what it returns: see `Trunk`.
 
     Reference:
         Tian, Fan, Wu: L2-Net: Deep Learning of Discriminative Patch Descriptor in Euclidean
         Space. CVPR 2017.
     """
-
-    INPUT_SIZE = 32
 
     def __init__(
         self,
@@ -47,68 +35,4 @@ class L2Net(tf.keras.Model):
         synchronized: bool = False,
         **kwargs: Any,
     ):
-        if not (isinstance(output_dim, int) and output_dim >= 1):
-            raise ValueError(f"output_dim must be a positive integer, not {output_dim!r}.")
-        if not width > 0:
-            raise ValueError(f"width must be above 0, not {width!r}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be in [0, 1), not {dropout!r}.")
-        super().__init__(**kwargs)
-        self.output_dim = output_dim
-        self.width = width
-        self.dropout = dropout
-        self.synchronized = synchronized
-        self.blocks = [
-            ConvolutionBlock(
-                _width_of(filters, width),
-                kernel_size=3,
-                strides=strides,
-                synchronized=synchronized,
-                dtype=self.dtype_policy,
-                name=f"block{number}",
-            )
-            for number, (filters, strides) in enumerate(_BLOCKS, start=1)
-        ]
-        self.drop = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        self.last = ConvolutionBlock(
-            output_dim,
-            kernel_size=_LAST_KERNEL,
-            padding="valid",
-            activation=None,
-            synchronized=synchronized,
-            dtype=self.dtype_policy,
-            name=f"block{len(_BLOCKS) + 1}",
-        )
-
-    def build(self, input_shape: tuple) -> None:
-        size = self.INPUT_SIZE
-        if len(input_shape) != 4 or tuple(input_shape[1:]) != (size, size, 1):
-            raise ValueError(
-                f"patches must have the shape [B, {size}, {size}, 1], not {list(input_shape)}."
-            )
-        shape = tuple(input_shape)
-        for block in [*self.blocks, self.last]:
-            block.build(shape)
-            shape = block.compute_output_shape(shape)
-        self.drop.build(shape)
-        self.built = True
-
-    def call(self, patches: tf.Tensor, training: bool = False) -> tf.Tensor:
-        activations = patches
-        for block in self.blocks:
-            activations = block(activations, training=training)
-        activations = self.drop(activations, training=training)
-        activations = self.last(activations, training=training)
-        return tf.reshape(activations, [-1, self.output_dim])
-
-    def compute_output_shape(self, input_shape: tuple) -> tuple:
-        return (input_shape[0], self.output_dim)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "output_dim": self.output_dim,
-            "width": self.width,
-            "dropout": self.dropout,
-            "synchronized": self.synchronized,
-        }
+        super().__init__(L2NET_SHAPE, output_dim, width, dropout, synchronized, **kwargs)

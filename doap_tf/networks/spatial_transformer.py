@@ -47,9 +47,12 @@ def affine_sample(
     if padding != "zeros":
         source = tf.clip_by_value(source, 0.0, size - 1.0)
     pixels = tf.range(size, dtype=dtype)[:, tf.newaxis]
-    tents = tf.nn.relu(1.0 - tf.abs(source[:, :, tf.newaxis, :] - pixels))  # [B, 2, N, S²]
-    columns = tf.matmul(images[..., 0], tents[:, 0])  # [B, N, S²]: interpolated along x
-    samples = tf.reduce_sum(columns * tents[:, 1], axis=1)
+    # Slices of coordinates, not of weights, and no slice of images: LiteRT is slow at large ones.
+    along_x, along_y = (
+        tf.nn.relu(1.0 - tf.abs(source[:, axis, tf.newaxis] - pixels)) for axis in (0, 1)
+    )  # [B, N, S²]
+    columns = tf.matmul(tf.reshape(images, [-1, size, size]), along_x)  # [B, N, S²]
+    samples = tf.reduce_sum(columns * along_y, axis=1)
     return tf.reshape(samples, [-1, output_size, output_size, 1])
 
 

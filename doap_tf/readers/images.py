@@ -6,7 +6,6 @@ import pathlib
 
 import cv2
 import numpy as np
-import PIL.Image
 
 from doap_tf.errors import InputError, is_out_of_memory
 
@@ -108,6 +107,10 @@ def _decode(path: str | os.PathLike, flags: int) -> np.ndarray:
 
 def _claimed_pixels(encoded: bytes) -> int:
     """Returns width times height according to the header; 0 if Pillow does not know."""
+    try:
+        import PIL.Image
+    except ImportError:  # the light installation
+        return 0
     try:
         with PIL.Image.open(io.BytesIO(encoded)) as image:
             return image.width * image.height

@@ -40,6 +40,7 @@ class TrainingConfig:
         bins: Number of histogram bins; 0 for the default of the distance.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.
+        trunk: Name of the network's convolutions, see `DescriptorNetwork`.
         width: Multiplier of the network's filters.
         dropout: Before the last convolution.
         spatial_transformer: Whether patches are aligned first.
@@ -72,6 +73,7 @@ class TrainingConfig:
     bins: int = 0
     head: str = "real"
     dimension: int = 128
+    trunk: str = "l2net"
     width: float = 1.0
     dropout: float = 0.1
     spatial_transformer: bool = False

@@ -89,6 +89,7 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
     network = DescriptorNetwork(
         output_dim=config.dimension,
         head=config.head,
+        trunk=config.trunk,
         width=config.width,
         dropout=config.dropout,
         spatial_transformer=config.spatial_transformer,

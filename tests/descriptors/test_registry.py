@@ -3,14 +3,16 @@ import pytest
 
 import doap_tf
 from doap_tf import metrics
-from doap_tf.descriptors import load, registry
+from doap_tf.descriptors import load, shipped
 from doap_tf.descriptors.weights_file import read_weights, write_weights
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from tests import layouts
 
 
-@pytest.mark.parametrize("options", [{}, {"head": "binary", "spatial_transformer": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"head": "binary", "spatial_transformer": True}, {"trunk": "tiny_separable"}]
+)
 def test_weights_come_back_in_half_precision(options, tmp_path):
     network = DescriptorNetwork(output_dim=16, width=0.25, magnification=7.0, **options)
     size = network.input_size
@@ -35,7 +37,7 @@ def test_damaged_weights_are_refused(tmp_path):
 @pytest.mark.parametrize("name", doap_tf.list_pretrained())
 def test_shipped_networks(name):
     """Each is small, has its card, and beats RootSIFT on views of textures."""
-    file = registry._WEIGHTS / f"{name}.npz"
+    file = shipped.weights_file(name)
     assert file.stat().st_size < 6_000_000
     assert name in file.with_suffix(".md").read_text()
     descriptor = doap_tf.from_pretrained(name)

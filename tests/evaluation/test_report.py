@@ -44,6 +44,8 @@ def test_record_has_the_fields_that_are_fixed(results, folder):
         "seed",
         "model",
         "weights_sha256",
+        "backend",
+        "precision",
         "scores",
         "environment",
     ]

@@ -81,6 +81,20 @@ def test_binary_descriptors_agree_with_the_network(measure, precision, bits, wit
     assert abs(points) <= within
 
 
+@pytest.mark.parametrize("trunk", ["fast", "tiny_separable"])
+def test_trunks_for_cpus_agree_with_the_network(trunk, groups, tmp_path):
+    network = DescriptorNetwork(64, "binary", trunk=trunk)
+    for _ in range(10):
+        network(tf.image.resize(groups.patches[:64, ..., np.newaxis], [32, 32]), training=True)
+    (path,) = export_tflite(network, tmp_path, trunk, ["float32"])
+    patches = groups.patches[-64:]
+    expected = Descriptor(network).describe(patches)
+    assert (
+        agreement(expected, doap_tf.from_pretrained(path).describe(patches))["bits_equal"] > 0.999
+    )
+    assert len(np.unique(expected, axis=0)) > 60
+
+
 def test_a_shipped_network_matches_in_int8_as_in_keras(groups, tmp_path):
     shipped = doap_tf.from_pretrained("doap-mobile-256b")
     (path,) = export_tflite(
@@ -135,11 +149,14 @@ def _operations(path) -> list[tuple[str, str]]:
 def test_only_the_trunk_after_its_first_convolution_is_quantised(files):
     operations = _operations(files["real_st", "int8"])
     kinds = [kind for operator, kind in operations if operator == "CONV_2D"]
-    assert kinds == ["FLOAT32"] * 4 + ["INT8"] * 6
+    assert kinds == ["FLOAT32"] * 4 + ["INT8"] * 5
+    products = [kind for operator, kind in operations if operator == "FULLY_CONNECTED"]
+    assert products == ["FLOAT32"] * 2 + ["INT8"]  # two of the transformer, the last kernel
     assert {operator for operator, kind in operations if kind == "INT8"} == {
         "QUANTIZE",
         "CONV_2D",
         "RESHAPE",
+        "FULLY_CONNECTED",
     }
 
 

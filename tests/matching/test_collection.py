@@ -1,18 +1,23 @@
+import threading
+
 import cv2
 import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
+from doap_tf.features import detect
 from doap_tf.matching import (
     DescriptorExtractor,
     Matcher,
     MatchStore,
+    collection,
     exhaustive_pairs,
     find_images,
     match_collection,
 )
 from doap_tf.matching.collection import unit_rows
 from doap_tf.metrics import distance_matrix
+from doap_tf.readers.images import read_image
 from tests.matching.scene import views
 
 
@@ -23,11 +28,11 @@ class Counting(DescriptorExtractor):
         super().__init__("sift", max_keypoints=80)
         self.count, self.fail_at, self.error = 0, fail_at, error
 
-    def extract(self, image, mask=None):
+    def describe(self, image, frames, responses=None):
         self.count += 1
         if self.count == self.fail_at:
             raise self.error
-        return super().extract(image, mask)
+        return super().describe(image, frames, responses)
 
 
 class CountingMatcher(Matcher):
@@ -102,6 +107,66 @@ def test_what_is_kept_is_what_was_found(images, tmp_path):
     )
 
 
+def test_an_image_is_described_while_the_next_is_read(images, tmp_path, monkeypatch):
+    extractor = DescriptorExtractor("sift", max_keypoints=80)
+    expected = {
+        name: extractor.extract(read_image(path, upright=False)) for name, path in images.items()
+    }
+    begun = {path: threading.Event() for path in images.values()}
+
+    def read(path, upright):
+        begun[path].set()
+        return read_image(path, upright=upright)
+
+    def describe(image, frames, responses):
+        assert begun[images["b.png"]].wait(60)
+        return DescriptorExtractor.describe(extractor, image, frames, responses)
+
+    monkeypatch.setattr(collection, "read_image", read)
+    monkeypatch.setattr(extractor, "describe", describe)
+    outcome, _, features = run(images, tmp_path / "finished.db", extractor)
+    assert not outcome.failures and list(features) == list(images)
+    for name, found in features.items():
+        for field in ("frames", "responses", "descriptors", "norm", "image_size"):
+            np.testing.assert_array_equal(getattr(found, field), getattr(expected[name], field))
+
+
+def test_classes_of_the_callers_own_see_one_thread(images, tmp_path):
+    detecting, describing = set(), set()
+
+    class Own:
+        norm, dimension, magnification = cv2.NORM_L2, 4, 5.0
+
+        def detect(self, image, mask=None):
+            detecting.add(threading.get_ident())
+            return cv2.FastFeatureDetector.create(60).detect(image, mask)
+
+        def describe(self, patches, batch_size):
+            describing.add(threading.get_ident())
+            return np.ones((len(patches), 4), np.float32)
+
+    extractor = DescriptorExtractor(Own(), Own(), max_keypoints=9)
+    outcome, _, _ = run(images, tmp_path / "finished.db", extractor)
+    assert not outcome.failures and len(detecting) == 1
+    assert describing == {threading.get_ident()}
+
+
+def test_too_little_memory_while_others_are_worked_on_may_do_later(images, tmp_path, monkeypatch):
+    def out_of_memory(*arguments):
+        raise MemoryError
+
+    def detect_later(*arguments):
+        if threading.current_thread() is not threading.main_thread():
+            raise MemoryError
+        return detect(*arguments)
+
+    monkeypatch.setattr("doap_tf.matching.descriptor_extractor.detect", detect_later)
+    assert len(run(images, tmp_path / "one.db")[0].names) == 3
+    monkeypatch.setattr("doap_tf.matching.descriptor_extractor.detect", out_of_memory)
+    failures = run(images, tmp_path / "none.db")[0].failures
+    assert "400 × 300 pixels needs more memory than there is" in failures["a.png"]
+
+
 def test_finished_work_is_not_redone(images, tmp_path):
     first = run(images, tmp_path / "finished.db")
     extractor, matcher = Counting(), CountingMatcher()
@@ -150,6 +215,12 @@ def test_one_image_that_breaks_something_does_not_stop_the_others(images, tmp_pa
     outcome, _, _ = run(images, tmp_path / "a.db", Counting(2, cv2.error("two\n lines")))
     assert outcome.failures["b.png"] == "error: two lines"
     assert outcome.pairs == [("a.png", "more/c.png")]
+
+
+def test_failures_come_in_the_order_of_the_images(images, tmp_path):
+    images["b.png"].write_bytes(b"no picture")
+    images["more/c.png"].unlink()  # found out before b.png is read
+    assert list(run(images, tmp_path / "a.db")[0].failures) == ["b.png", "more/c.png"]
 
 
 def test_another_matcher_needs_no_new_features_and_keeps_the_old_matches(images, tmp_path):

@@ -152,6 +152,18 @@ def test_work_at_other_magnifications_is_not_taken_for_the_same(tmp_path):
             MatchStore(tmp_path / "finished.db", settings)
 
 
+def test_a_store_belongs_to_a_backend(tmp_path):
+    fast, exact = (
+        DescriptorExtractor(doap_tf.from_pretrained("doap-128", backend)).settings()
+        for backend in ("litert", "keras")
+    )
+    assert (fast["backend"], fast["precision"]) == ("litert", "float32")
+    with MatchStore(tmp_path / "finished.db", fast):
+        pass
+    with pytest.raises(InputError, match="backend = litert, not keras"):
+        MatchStore(tmp_path / "finished.db", exact)
+
+
 @pytest.mark.parametrize("detector", ["dog", "harris_laplace", "fast", "orb"])
 def test_detecting_then_computing_is_detecting_and_computing(detector):
     image = views()[0]

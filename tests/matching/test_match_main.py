@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+from doap_tf.descriptors.shipped import tflite_file
 from doap_tf.features.learned import SHIPPED
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.matching.collection import unit_rows
@@ -53,6 +54,32 @@ def test_a_pair_is_matched_and_drawn(folder):
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["frames.png", "matches.png"]
 
 
+_HEAVY = ("tensorflow", "keras", "matplotlib", "PIL", "h5py", "scipy", "skimage", "sklearn")
+_LIGHT = f"""
+import sys
+sys.modules.update(dict.fromkeys({_HEAVY}))
+from doap_tf.commands import match
+match.run()
+"""
+
+
+@pytest.mark.parametrize("model", ["doap-mobile-256b", "doap-128"])
+def test_matching_needs_no_tensorflow(folder, tmp_path, model):
+    tflite_file(model)  # made by TensorFlow if it was not before
+    arguments = ["--image1=a.png", "--image2=b.png", f"--model={model}", "--max_keypoints=300"]
+    output = tmp_path / "matches.json"
+    light = ["-c", _LIGHT]
+    finished = run(folder, *arguments, f"--output={output}", program=light)
+    assert finished.returncode == 0, finished.stderr
+    assert "inliers of this homography" in finished.stdout and finished.stderr == ""
+    settings = json.loads(output.read_text())["settings"]
+    assert (settings["backend"], settings["precision"]) == ("litert", "float32")
+
+    finished = run(folder, *arguments, f"--output={tmp_path}/matches.png", program=light)
+    assert finished.returncode == 2
+    assert re.fullmatch(r"error: this needs PIL.*, which is not installed: .*\n", finished.stderr)
+
+
 def test_without_images_a_sample_is_matched(folder, tmp_path):
     finished = run(tmp_path, "--model=rootsift", "--max_keypoints=500", "--estimator=ransac")
     assert finished.returncode == 0, finished.stderr
@@ -68,7 +95,7 @@ from doap_tf import matching
 from doap_tf.commands import match
 def large(self, image):
     raise cv2.error("(-4:Insufficient memory) Failed to allocate 999 bytes")
-matching.DescriptorExtractor._detect = lambda self, image, mask: large(self, image)
+matching.DescriptorExtractor.detect_frames = lambda self, image, mask: large(self, image)
 match.run()
 """
     arguments = ["--image1=a.png", "--image2=b.png", "--model=sift"]
@@ -216,13 +243,13 @@ STOPPED = """
 import os, signal
 from doap_tf import command_line, matching
 from doap_tf.commands import match
-extract, calls = matching.DescriptorExtractor.extract, []
-def stopped(self, image):
-    calls.append(image)
+describe, calls = matching.DescriptorExtractor.describe, []
+def stopped(self, *arguments):
+    calls.append(arguments)
     if len(calls) == 3:
         os.kill(os.getpid(), signal.{signal})
-    return extract(self, image)
-matching.DescriptorExtractor.extract = stopped
+    return describe(self, *arguments)
+matching.DescriptorExtractor.describe = stopped
 match.run()
 """
 

@@ -12,6 +12,7 @@ from doap_tf.metrics import (
     NORM_L2,
     distance_matrix,
     nearest,
+    nearest_both_ways,
     paired_distances,
 )
 
@@ -60,7 +61,7 @@ def test_matrix_and_pairs(norm, make):
 def test_neighbours_are_opencvs(norm, make, k, memory_mb):
     """Few values a component, so that many distances tie."""
     rng = np.random.default_rng(1)
-    queries, database = make(rng, 150, 8), make(rng, 130, 8)
+    queries, database = make(rng, 300, 8), make(rng, 130, 8)
     if norm == NORM_L2:
         queries, database = np.rint(3 * queries), np.rint(3 * database)
     else:
@@ -71,6 +72,10 @@ def test_neighbours_are_opencvs(norm, make, k, memory_mb):
     np.testing.assert_allclose(
         distances, [[match.distance for match in row] for row in expected], rtol=1e-6
     )
+    *both, back = nearest_both_ways(queries, database, norm, k, memory_mb)
+    np.testing.assert_array_equal(both[0], indices)
+    np.testing.assert_array_equal(both[1], distances)
+    assert back.tolist() == [m.trainIdx for m in cv2.BFMatcher(norm).match(database, queries)]
 
 
 @KINDS
@@ -100,6 +105,8 @@ def test_empty_and_single(norm, make, sizes):
     assert (indices[:, missing] == -1).all() and np.isinf(distances[:, missing]).all()
     assert (indices[:, ~missing] == 0).all() and np.isfinite(distances[:, ~missing]).all()
     assert distance_matrix(queries, database, norm).shape == sizes
+    back = nearest_both_ways(queries, database, norm)[2]
+    assert back.shape == (sizes[1],) and ((back == -1).all() or sizes[0])
 
 
 @pytest.mark.parametrize("width", [1, 5, 8, 33])
@@ -118,7 +125,7 @@ def test_memory_limit_holds(norm, make, monkeypatch):
     limit = 8
     tracemalloc.start()
     try:
-        nearest(queries, database, norm, k=2, memory_mb=limit)
+        nearest_both_ways(queries, database, norm, k=2, memory_mb=limit)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

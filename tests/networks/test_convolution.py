@@ -58,3 +58,33 @@ def test_statistics_take_one_pass(activations, monkeypatch):
 def test_a_constant_channel_stays_finite():
     constant = np.full([4, 4, 4, 3], 1000.1, np.float32)
     assert np.isfinite(normalization()(constant, training=True)).all()
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("mixed_bfloat16", 0.05)])
+def test_a_kernel_that_covers_its_input_is_a_product_of_matrices(activations, dtype, tolerance):
+    block = ConvolutionBlock(5, kernel_size=8, padding="valid", dtype=dtype)
+    block.build(activations.shape)
+    generator = np.random.default_rng(2)
+    mean, variance = generator.normal(size=5), generator.uniform(0.5, 2, 5)
+    block.normalization.set_weights([mean, variance])
+    (kernel,) = block.convolution.get_weights()
+    convolved = np.einsum("bijc,ijcd->bd", activations.astype(np.float64), kernel)
+    expected = np.maximum(convolved - mean, 0) / np.sqrt(variance + 1e-5)
+    found = block(activations)
+    assert found.shape == (64, 1, 1, 5)
+    error = np.abs(found[:, 0, 0].numpy().astype(np.float64) - expected).max()
+    assert error <= tolerance * np.abs(expected).max()
+    operations = tf.function(block).get_concrete_function(activations).graph.get_operations()
+    kinds = {operation.type for operation in operations}
+    assert "MatMul" in kinds and "Conv2D" not in kinds
+
+
+def test_depthwise_channels_stay_apart(activations):
+    block = ConvolutionBlock(None, kernel_size=3, strides=2, activation=None)
+    before = block(activations).numpy()
+    changed = activations.copy()
+    changed[..., 1] += 1
+    after = block(changed).numpy()
+    assert before.shape == (64, 4, 4, 3)
+    np.testing.assert_array_equal(after[..., [0, 2]], before[..., [0, 2]])
+    assert np.abs(after[..., 1] - before[..., 1]).max() > 0.1

@@ -10,6 +10,8 @@ VARIANTS = [
     {"width": 0.25, "output_dim": 24, "head": "binary"},
     {"width": 0.25, "output_dim": 16, "spatial_transformer": True},
     {"width": 0.25, "output_dim": 24, "head": "binary", "spatial_transformer": True},
+    {"trunk": "tiny", "output_dim": 16},
+    {"trunk": "tiny_separable", "output_dim": 24, "head": "binary"},
 ]
 
 
@@ -158,6 +160,7 @@ def test_only_the_trainer_sees_dropout():
         ({"head": "ternary"}, "head.*ternary"),
         ({"head": "binary", "output_dim": 100}, "output_dim.*100"),
         ({"output_dim": 0}, "output_dim.*0"),
+        ({"trunk": "vgg"}, "trunk.*l2net.*fast.*vgg"),
         ({"width": 0}, "width.*0"),
         ({"dropout": 1.0}, "dropout.*1.0"),
         ({"padding": "mirror"}, "padding.*mirror"),

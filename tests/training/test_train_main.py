@@ -165,6 +165,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
         (["--groups=GROUPS", "--steps=5", "--batch_size=4096"], "batch_size 4096 is more than"),
         (["--groups=GROUPS", "--steps=5", "--batch_size=0"], "batch_size must be at least 1"),
         (["--groups=GROUPS", "--steps=5", "--bins=-1"], "bins"),
+        (["--groups=GROUPS", "--steps=5", "--trunk=vgg"], "trunk must be one of l2net, fast"),
         (["--groups=GROUPS", "--steps=5", "--schedule=slow"], "schedule must be one of"),
         (["--groups=GROUPS", "--steps=5", "--warmup=1"], "warmup must be in [0, 1), not 1"),
         (["--groups=GROUPS", "--steps=5", "--distance=cosine"], "distance must be one of"),

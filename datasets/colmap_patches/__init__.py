@@ -1,0 +1,1 @@
+"""Groups of patches cut from reconstructions."""

@@ -1,0 +1,47 @@
+"""Trunks that cost a CPU no more than SIFT: early strides and few channels."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from doap_tf.networks.trunk import Trunk, TrunkShape
+
+# Files of networks hold these names: what a name means must not change once a network ships.
+PRESETS = {
+    "fast": TrunkShape((16, 32, 32, 32), (2, 2, 1, 2)),
+    "fast_separable": TrunkShape((16, 64, 64, 64, 64), (2, 2, 1, 1, 2), separable=True),
+    "tiny": TrunkShape((8, 16, 16, 24), (2, 2, 1, 2)),
+    "tiny_separable": TrunkShape((16, 32, 32, 32), (2, 2, 1, 2), separable=True),
+}
+
+
+@tf.keras.utils.register_keras_serializable("doap_tf")
+class FastTrunk(Trunk):
+    """A trunk chosen by its time on CPUs, see docs/experiments/fast_trunks.md.
+
+    Args:
+        preset: Name of one of `PRESETS`.
+        output_dim: Length of the output vector.
+        width: Multiplier of the number of filters of all but the last convolution.
+        dropout: Dropout rate before the last convolution.
+        synchronized: Whether batch statistics are computed over all replicas of a strategy.
+
+    Call arguments and what it returns: see `Trunk`.
+    """
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        output_dim: int = 128,
+        width: float = 1.0,
+        dropout: float = 0.1,
+        synchronized: bool = False,
+        **kwargs: Any,
+    ):
+        if preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {preset!r}.")
+        super().__init__(PRESETS[preset], output_dim, width, dropout, synchronized, **kwargs)
+        self.preset = preset
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "preset": self.preset}

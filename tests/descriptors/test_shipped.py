@@ -1,0 +1,136 @@
+"""The networks that ship, by LiteRT and by Keras."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import doap_tf
+from doap_tf.descriptors import registry, shipped
+from doap_tf.descriptors.patch_resizing import resize
+from doap_tf.descriptors.weights_file import write_weights
+from doap_tf.errors import InputError
+from doap_tf.networks import DescriptorNetwork
+from tests import layouts
+
+TINY = {"width": 0.25, "output_dim": 16}
+
+
+@pytest.mark.parametrize("name", doap_tf.list_pretrained())
+def test_litert_and_keras_agree(name):
+    fast, exact = (doap_tf.from_pretrained(name, backend) for backend in ("litert", "keras"))
+    assert (fast.backend, exact.backend) == ("litert", "keras")
+    assert fast.precision == exact.precision == "float32"
+    assert fast.weights_sha256 == exact.weights_sha256
+    assert (fast.norm, fast.dimension, fast.input_size, fast.magnification) == (
+        *(exact.norm, exact.dimension, exact.input_size, exact.magnification),
+    )
+    generator = np.random.default_rng(0)
+    views = np.concatenate([layouts.views(generator, 2, 65, jitter=2.5) for _ in range(50)])
+    found, wanted = fast.describe(views), exact.describe(views)
+    if not fast.binary:
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        return
+    values = exact.network(resize(views[..., np.newaxis], exact.input_size)).numpy()
+    different = np.unpackbits(found ^ wanted, axis=1).astype(bool)
+    assert np.abs(values[different]).max(initial=0) < 1e-4 * np.abs(values).max()
+
+
+def test_the_backend_follows_the_machine(monkeypatch):
+    for gpu, backend in ((False, "litert"), (True, "keras")):
+        monkeypatch.setattr(registry, "_has_gpu", lambda gpu=gpu: gpu)
+        assert doap_tf.from_pretrained("doap-mobile-256b").backend == backend
+    monkeypatch.undo()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert doap_tf.from_pretrained("doap-mobile-256b").backend == "litert"
+
+
+def test_the_keras_network_is_read_on_demand_and_describes_from_then_on():
+    descriptor = doap_tf.from_pretrained("doap-128", "litert")
+    patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
+    before = descriptor.describe(patches)
+    network = descriptor.network
+    assert isinstance(network, DescriptorNetwork) and descriptor.network is network
+    assert descriptor.backend == "keras"
+    np.testing.assert_allclose(descriptor.describe(patches), before, atol=1e-5)
+    network.set_weights([2 * weight + 0.1 for weight in network.get_weights()])
+    np.testing.assert_allclose(descriptor.describe(patches), network(patches[..., None]), atol=1e-5)
+
+
+def test_a_file_is_run_by_what_it_was_made_for(tmp_path):
+    with pytest.raises(InputError, match="backend must be one of auto, keras, litert, not 'gpu'"):
+        doap_tf.from_pretrained("doap-128", "gpu")
+    file = shipped.tflite_file("doap-128")
+    assert doap_tf.from_pretrained(file, "litert").network is None
+    with pytest.raises(InputError, match=r"doap-128.*\.tflite is for the backend litert"):
+        doap_tf.from_pretrained(file, "keras")
+    write_weights(_tiny(), tmp_path / "mine.npz")
+    assert doap_tf.from_pretrained(tmp_path / "mine.npz").backend == "keras"
+    with pytest.raises(InputError, match=r"mine\.npz is for the backend keras, not litert"):
+        doap_tf.from_pretrained(tmp_path / "mine.npz", "litert")
+
+
+def _tiny():
+    network = DescriptorNetwork(**TINY)
+    network.build((None, 32, 32, 1))
+    return network
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A folder with one network that ships, and an empty cache."""
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path / "weights")
+    monkeypatch.setattr(registry, "_has_gpu", lambda: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    write_weights(_tiny(), tmp_path / "weights" / "tiny.npz")
+    return tmp_path
+
+
+def test_missing_files_are_made_once_into_the_cache(tiny, monkeypatch):
+    patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
+    descriptor = doap_tf.from_pretrained("tiny")
+    file = shipped.tflite_file("tiny")
+    assert descriptor.backend == "litert" and file.parent == tiny / "cache" / "doap_tf"
+    expected = doap_tf.from_pretrained("tiny", "keras").describe(patches)
+    np.testing.assert_allclose(descriptor.describe(patches), expected, atol=1e-5)
+
+    # With the same weights and code it is used again; in a wheel it lies beside the weights.
+    monkeypatch.setattr(shipped, "_convert", lambda paths: made.update(paths))
+    made: dict = {}
+    assert shipped.tflite_file("tiny") == file and not made
+    file.rename(tiny / "weights" / file.name)
+    assert shipped.tflite_file("tiny").parent == tiny / "weights" and not made
+
+    # Other weights make it outdated.
+    write_weights(_tiny(), tiny / "weights" / "tiny.npz")
+    shipped.make_tflite_files()
+    assert [path.parent for path in made.values()] == [tiny / "weights"]
+    assert made["tiny"].name != file.name and not list((tiny / "weights").glob("*.tflite"))
+
+
+def test_without_tensorflow_a_missing_file_is_an_input_error(tiny, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"tiny .*TensorFlow.*not installed"):
+        doap_tf.from_pretrained("tiny")
+
+
+def test_a_failed_conversion_is_an_input_error(tiny, monkeypatch):
+    monkeypatch.setattr(shipped, "_CONVERSION", "raise RuntimeError('no room')")
+    with pytest.raises(InputError, match=r"tiny cannot be converted.*no room.*keras"):
+        doap_tf.from_pretrained("tiny")
+
+
+def test_without_a_cache_keras_runs_the_network(tiny):
+    (tiny / "cache").write_bytes(b"no folder")
+    assert doap_tf.from_pretrained("tiny").backend == "keras"
+    with pytest.raises(OSError, match="cache"):
+        doap_tf.from_pretrained("tiny", "litert")
+
+
+@pytest.mark.parametrize("side", [16, 31, 32, 33, 48, 65, 200])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float64])
+def test_patches_are_resized_as_by_tensorflow(side, dtype):
+    patches = np.random.default_rng(0).integers(0, 256, (3, side, side, 1)).astype(dtype)
+    wanted = tf.image.resize(patches, [32, 32], method="bilinear", antialias=True)
+    resized = resize(patches, 32)
+    assert resized.dtype == np.float32
+    np.testing.assert_allclose(resized, wanted, atol=1e-3)
