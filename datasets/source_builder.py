@@ -4,6 +4,7 @@ import abc
 import contextlib
 import dataclasses
 import fcntl
+import hashlib
 import os
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow_datasets.public_api as tfds
 from absl import logging
 
@@ -183,6 +185,44 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
                 f"{self.data_path} was prepared from other files than {self._source}; remove it or "
                 "give another data_dir"
             )
+
+
+class CutPatchesBuilder(PreparedOnceBuilder, skip_registration=True):
+    """A builder that cuts its patches itself: `_settings` say how, `_hash` is of all they hold."""
+
+    HAS_VALIDATION = True
+    _settings: Any
+    _hash: str
+
+    @property
+    def magnification(self) -> float:
+        return self._settings.magnification
+
+    @property
+    def details(self) -> str:
+        return str(self._settings)
+
+    def _fingerprint(self, source: pathlib.Path) -> str:
+        return self._hash
+
+    def _patch_info(self, views: int | None, **features: Any) -> tfds.core.DatasetInfo:
+        size = self._settings.patch_size
+        # As bytes: TFDS would write every pixel as a 64-bit number.
+        patches = tfds.features.Tensor(
+            shape=(views, size, size, 1), dtype=np.uint8, encoding="bytes"
+        )
+        return self._dataset_info(
+            features=tfds.features.FeaturesDict({"patches": patches, **features}),
+            disable_shuffling=True,
+        )
+
+
+def hash_file(path: pathlib.Path) -> bytes:
+    """Returns the SHA-256 of a file's contents."""
+    try:
+        return hashlib.sha256(path.read_bytes()).digest()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
 
 
 class SourceBuilder(PreparedOnceBuilder, skip_registration=True):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
-from doap_tf.datasets.source_builder import PreparedOnceBuilder
+from doap_tf.datasets.source_builder import CutPatchesBuilder, hash_file
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.colmap_groups import (
     PointSettings,
@@ -25,7 +25,7 @@ from doap_tf.readers.colmap_model import Model, find_model, model_files, read_mo
 _PARTS = ("train", "validation")
 
 
-class Builder(PreparedOnceBuilder):
+class Builder(CutPatchesBuilder):
     """COLMAP patches; the config is named after a hash of model, images and settings.
 
     Args:
@@ -49,7 +49,6 @@ class Builder(PreparedOnceBuilder):
         "max_error",
         "max_views",
     )
-    HAS_VALIDATION = True
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
     BUILDER_CONFIGS: ClassVar[list[tfds.core.BuilderConfig]] = [
@@ -120,29 +119,12 @@ class Builder(PreparedOnceBuilder):
             parts=(part,),
         )
 
-    @property
-    def magnification(self) -> float:
-        return self._settings.magnification
-
-    @property
-    def details(self) -> str:
-        return str(self._settings)
-
     def _info(self) -> tfds.core.DatasetInfo:
-        size = self._settings.patch_size
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict(
-                {
-                    # As bytes: TFDS would write every pixel as a 64-bit number.
-                    "patches": tfds.features.Tensor(
-                        shape=(None, size, size, 1), dtype=np.uint8, encoding="bytes"
-                    ),
-                    "images": tfds.features.Sequence(tfds.features.Text()),
-                    "sequence": tfds.features.Text(),
-                    "point_id": np.int64,
-                }
-            ),
-            disable_shuffling=True,
+        return self._patch_info(
+            None,
+            images=tfds.features.Sequence(tfds.features.Text()),
+            sequence=tfds.features.Text(),
+            point_id=np.int64,
         )
 
     def _hash_contents(self, source: pathlib.Path | None) -> str:
@@ -152,14 +134,8 @@ class Builder(PreparedOnceBuilder):
             folder, images = find_model(source.expanduser())
             model = read_model(folder, images)
             for file in (*model_files(folder), *(image.path for image in model.images)):
-                try:
-                    digest.update(hashlib.sha256(file.read_bytes()).digest())
-                except OSError as error:
-                    raise InputError(f"cannot read {file}: {error.strerror}") from error
+                digest.update(hash_file(file))
         return digest.hexdigest()
-
-    def _fingerprint(self, source: pathlib.Path) -> str:
-        return self._hash
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         self.info.metadata["fingerprint"] = self._hash

@@ -4,14 +4,13 @@ import dataclasses
 import hashlib
 import json
 import os
-import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
-from doap_tf.datasets.source_builder import PreparedOnceBuilder
+from doap_tf.datasets.source_builder import CutPatchesBuilder, hash_file
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.groups import GroupSettings, generate_groups
 from doap_tf.patch_generation.scenes import Scene, default_scenes, find_scenes, split_scenes
@@ -24,7 +23,7 @@ _REMEDIES = {
 }
 
 
-class Builder(PreparedOnceBuilder):
+class Builder(CutPatchesBuilder):
     """Photo patches; the config is named after a hash of images and settings.
 
     Args:
@@ -48,7 +47,6 @@ class Builder(PreparedOnceBuilder):
         "detector",
         "jitter",
     )
-    HAS_VALIDATION = True
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {
         "1.1.0": "The same frames at any magnification; darker views.",
@@ -129,32 +127,8 @@ class Builder(PreparedOnceBuilder):
             parts=(part,),
         )
 
-    @property
-    def magnification(self) -> float:
-        return self._settings.magnification
-
-    @property
-    def details(self) -> str:
-        return str(self._settings)
-
     def _info(self) -> tfds.core.DatasetInfo:
-        size = self._settings.patch_size
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict(
-                {
-                    # As bytes: TFDS would write every pixel as a 64-bit number.
-                    "patches": tfds.features.Tensor(
-                        shape=(len(STRIPS), size, size, 1), dtype=np.uint8, encoding="bytes"
-                    ),
-                    "sequence": tfds.features.Text(),
-                    "index": np.int64,
-                }
-            ),
-            disable_shuffling=True,
-        )
-
-    def _fingerprint(self, source: pathlib.Path) -> str:
-        return self._hash
+        return self._patch_info(len(STRIPS), sequence=tfds.features.Text(), index=np.int64)
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         self.info.metadata["fingerprint"] = self._hash
@@ -186,12 +160,5 @@ def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> s
         for scene in members:
             for file in scene.files:
                 digest.update(json.dumps([split, scene.name, scene.kind, file.name]).encode())
-                digest.update(_hash_file(file))
+                digest.update(hash_file(file))
     return digest.hexdigest()
-
-
-def _hash_file(path: pathlib.Path) -> bytes:
-    try:
-        return hashlib.sha256(path.read_bytes()).digest()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error

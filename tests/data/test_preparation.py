@@ -90,7 +90,10 @@ def test_the_command_draws_a_folder_that_exists(make_groups, tmp_path):
         ([], "give --output=FOLDER"),
         (["--groups=g"], "--preview"),
         (["--groups=g", "--preview=a.jpg"], "--preview=a.jpg must end in .png"),
-        (["--output=new", "--dataset=mnist"], "unknown dataset 'mnist'; known are hpatches"),
+        (
+            ["--output=new", "--dataset=mnist"],
+            "unknown dataset 'mnist'; known are colmap_patches, ",
+        ),
         (["--output=new", "--config=liberty"], "config is not an option of photo_patches"),
         (["--output=new", "--dataset=rome_patches", "--kind=photos"], "kind is not an option"),
         (["--output=new", "--kind=films", "--source=."], "unknown kind 'films'"),

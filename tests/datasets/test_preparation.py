@@ -366,7 +366,9 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
 
 def test_unknown_names_are_answered_with_the_known_ones(tmp_path):
     assert {"hpatches", "oxford_affine", "rome_patches", "ubc_phototour"} <= set(builder_names())
-    with pytest.raises(InputError, match="unknown dataset 'mnist'; known are hpatches, "):
+    with pytest.raises(
+        InputError, match="unknown dataset 'mnist'; known are colmap_patches, hpatches, "
+    ):
         builder("mnist")
     with pytest.raises(InputError, match="unknown config 'rome' of ubc_phototour; known are"):
         builder("ubc_phototour", config="rome", data_dir=tmp_path)
