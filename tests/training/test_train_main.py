@@ -159,7 +159,10 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
         (["--no_such_flag=1"], "no_such_flag"),
         (["--steps=5"], "give either --dataset or --groups"),
         (["--groups=/no/such", "--steps=5"], "no patch groups in /no/such"),
-        (["--dataset=imagenet", "--steps=5"], "unknown dataset 'imagenet'; known are colmap_patches"),
+        (
+            ["--dataset=imagenet", "--steps=5"],
+            "unknown dataset 'imagenet'; known are colmap_patches",
+        ),
         (["--dataset=rome_patches", "--steps=5", "--split=a"], "split is not an option"),
         (["--groups=GROUPS"], "give --steps or --epochs"),
         (["--groups=GROUPS", "--steps=5", "--batch_size=4096"], "batch_size 4096 is more than"),
