@@ -49,8 +49,8 @@ def main(argv: Sequence[str]) -> None:
         "tensorflow", "ai-edge-litert", "opencv-contrib-python-headless", "torch", "kornia"
     )
     counts = sorted(map(int, FLAGS.counts))
-    image = _picture()
-    keypoints = _keypoints(image, counts[-1])
+    image = picture()
+    keypoints = find_keypoints(image, counts[-1])
     frames = frames_from_keypoints(keypoints)
     keras = {name: doap_tf.from_pretrained(name, backend="keras") for name in _NETWORKS}
     magnification = keras["doap-128"].magnification
@@ -87,7 +87,7 @@ def _compare(
     measuring.print_table(title, times, peers, {"a second": rates})
 
 
-def _picture() -> np.ndarray:
+def picture() -> np.ndarray:
     """A mosaic of scikit-image's photographs, uint8 [1024, 2560]."""
     scenes, _ = default_scenes()
     tiles = [cv2.imread(str(scene.files[0]), cv2.IMREAD_GRAYSCALE) for scene in scenes]
@@ -95,7 +95,7 @@ def _picture() -> np.ndarray:
     return np.vstack([np.hstack(tiles[:5]), np.hstack(tiles[5:])])
 
 
-def _keypoints(image: np.ndarray, count: int) -> Sequence[cv2.KeyPoint]:
+def find_keypoints(image: np.ndarray, count: int) -> Sequence[cv2.KeyPoint]:
     found = cv2.SIFT_create(count, contrastThreshold=0.005).detect(image)
     if len(found) < count:
         raise InputError(f"--counts must not exceed the {len(found)} keypoints of the picture.")
