@@ -15,8 +15,10 @@ from absl import flags
 from absl.testing import flagsaver
 from scipy.spatial.distance import cdist
 
+from doap_tf.data import PatchGroups
 from doap_tf.features import detect
 from doap_tf.matching import DescriptorExtractor, as_grey
+from tests import layouts
 from tests.layouts import texture, write_image_sequences
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks"
@@ -73,6 +75,25 @@ def test_describing(run):
     assert ("pip install" in output) != peers
     for peer in ("SIFT", "VGG", "TEBLID"):
         assert len(ratios(output, "doap-mobile-256b, LiteRT int8", peer)) == 1
+
+
+def test_accuracy_over_time(run, tmp_path):
+    for size in (32, 65):
+        views = np.stack([layouts.views(np.random.default_rng(n), 3, size) for n in range(20)])
+        groups = PatchGroups.from_arrays(views.reshape(-1, size, size), np.repeat(np.arange(20), 3))
+        groups.save(tmp_path / str(size))
+    output = run(
+        "accuracy_over_time",
+        groups=[str(tmp_path / "32"), str(tmp_path / "65")],
+        models=["doap-tiny-256b"],
+        keypoints=300,
+        output=str(tmp_path / "plot.png"),
+    )
+    lines = [line.split("|") for line in output.splitlines() if "|" in line]
+    rows = {line[1].strip(): line[2:5] for line in lines}
+    for name in ("doap-tiny-256b", "doap-tiny-256b, int8", "sift", "orb", "teblid", "vgg"):
+        assert float(rows[name][0]) > 0 and 0 < float(rows[name][2]) <= 1
+    assert cv2.imread(str(tmp_path / "plot.png")) is not None
 
 
 def test_matching(run):

@@ -66,9 +66,7 @@ flags.DEFINE_boolean("turn", False, "Flip groups and turn them by quarters at ra
 # Network
 flags.DEFINE_string("head", "real", "real (unit vectors) or binary (bits).")
 flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
-flags.DEFINE_string(
-    "trunk", "l2net", "Convolutions: l2net, or for CPUs fast, fast_separable, tiny, tiny_separable."
-)
+flags.DEFINE_string("trunk", "l2net", "Convolutions: l2net, or for CPUs fast or tiny.")
 flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
 flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
 flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")
@@ -93,6 +91,10 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
 )
+flags.DEFINE_string(
+    "teacher", "", "Network whose ranking of each list is learnt as well, such as doap-128."
+)
+flags.DEFINE_float("teacher_weight", 1.0, "Weight of learning from --teacher beside the loss.")
 
 # Optimisation
 flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")

@@ -1,4 +1,4 @@
-"""Plots of plain data: bars, curves, histograms of distances, a score over the batch size."""
+"""Plots of plain data: bars, curves, histograms of distances, scores over batch size and time."""
 
 from __future__ import annotations
 
@@ -129,6 +129,28 @@ def draw_over_batch_size(points: Sequence[tuple[int, float, str]], ylabel: str) 
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, list(map(str, sizes)))
     axes.set(xlabel="batch size M", ylabel=ylabel)
+    axes.grid(**_GRID)
+    return render(figure)
+
+
+def draw_over_time(points: Sequence[tuple[float, float, str]], x: str, y: str) -> np.ndarray:
+    """Draws points of time, score and name; our networks are coloured.
+
+    Args:
+        points: Time, score and name of each.
+        x, y: Labels of the axes.
+    """
+    figure = _figure(9, 5.5)
+    axes = figure.subplots()
+    for time, score, name in points:
+        colour = _GREEN if name.startswith("doap-") else "#33475b"
+        axes.plot(time, score, "o", color=colour, fillstyle="none" if "," in name else "full")
+        axes.annotate(
+            name, (time, score), xytext=(6, 4), textcoords="offset points", fontsize="small"
+        )
+    axes.set_xscale("log")
+    axes.set(xlabel=x, ylabel=y)
+    axes.margins(x=0.15, y=0.1)
     axes.grid(**_GRID)
     return render(figure)
 

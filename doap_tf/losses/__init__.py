@@ -5,6 +5,7 @@ from doap_tf.losses.average_precision import (
     AveragePrecisionLoss,
     histogram_average_precision,
 )
+from doap_tf.losses.distillation import DistillationLoss
 from doap_tf.losses.hardest_in_batch import HardestInBatchLoss
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE, relations
@@ -15,6 +16,7 @@ __all__ = [
     "IGNORED",
     "POSITIVE",
     "AveragePrecisionLoss",
+    "DistillationLoss",
     "HardestInBatchLoss",
     "ListLoss",
     "histogram_average_precision",

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
 class ConvolutionBlock(tf.keras.layers.Layer):
-    """Convolution without bias, batch normalisation without scale and shift, activation.
+    """Convolution without bias, batch normalisation without scale, activation.
 
     Args:
         filters: Number of output channels; None for a depthwise convolution, which has as many as
@@ -17,6 +17,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         padding: `"same"` or `"valid"`.
         activation: Name of a Keras activation, or None.
         synchronized: Whether batch statistics are computed over all replicas of a strategy.
+        shift: Whether normalisation is followed by a learned shift.
 
     Call arguments:
         inputs: [B, H, W, C].
@@ -31,6 +32,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         padding: str = "same",
         activation: str | None = "relu",
         synchronized: bool = False,
+        shift: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -40,6 +42,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         self.padding = padding
         self.activation = activation
         self.synchronized = synchronized
+        self.shift = shift
         options = {
             "strides": strides,
             "padding": padding,
@@ -62,7 +65,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         self.normalization = _BatchNormalization(
             momentum=0.9,
             epsilon=1e-5,
-            center=False,
+            center=shift,
             scale=False,
             synchronized=synchronized,
             dtype=self.dtype_policy,
@@ -96,9 +99,13 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         scale = tf.math.rsqrt(normalization.moving_variance + normalization.epsilon)
         kernel = tf.reshape(tf.cast(self.convolution.kernel, scale.dtype), [-1, self.filters])
         kernel = tf.cast(kernel * scale, inputs.dtype)
-        bias = tf.cast(-normalization.moving_mean * scale, inputs.dtype)
+        bias = -normalization.moving_mean * scale
+        if self.shift:
+            bias += normalization.beta
         rows = tf.reshape(inputs, [-1, kernel.shape[0]])
-        return tf.reshape(tf.matmul(rows, kernel) + bias, [-1, 1, 1, self.filters])
+        return tf.reshape(
+            tf.matmul(rows, kernel) + tf.cast(bias, inputs.dtype), [-1, 1, 1, self.filters]
+        )
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return self.convolution.compute_output_shape(input_shape)
@@ -112,6 +119,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
             "padding": self.padding,
             "activation": self.activation,
             "synchronized": self.synchronized,
+            "shift": self.shift,
         }
 
 

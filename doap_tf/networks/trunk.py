@@ -1,5 +1,6 @@
 """What all trunks share: convolutions one after the other, the last as large as what they leave."""
 
+import functools
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -10,18 +11,22 @@ _INPUT_SIZE = 32
 
 
 class TrunkShape(NamedTuple):
-    """Convolutions of 3×3 before the last one.
+    """The convolutions before the last one.
 
     Attributes:
         filters: Output channels of each.
         strides: Step of each.
+        first_kernel: Side of the first kernel; that of the others is 3.
         separable: Whether each after the first is split into a depthwise convolution and one of
             1×1.
+        shift: Whether each is followed by a learned shift, which costs nothing in use.
     """
 
     filters: tuple[int, ...]
     strides: tuple[int, ...]
+    first_kernel: int = 3
     separable: bool = False
+    shift: bool = False
 
     @property
     def last_side(self) -> int:
@@ -38,7 +43,7 @@ class TrunkShape(NamedTuple):
 
 
 class Trunk(tf.keras.Model):
-    """Convolutions, each followed by batch normalisation; no bias, scale or shift.
+    """Convolutions, each followed by batch normalisation without a learned scale.
 
     Args:
         shape: The convolutions before the last.
@@ -78,18 +83,15 @@ class Trunk(tf.keras.Model):
         self.dropout = dropout
         self.synchronized = synchronized
         options = {"synchronized": synchronized, "dtype": self.dtype_policy}
+        block = functools.partial(ConvolutionBlock, shift=shape.shift, **options)
         self.blocks: list[ConvolutionBlock] = []
         for number, (filters, strides) in enumerate(zip(*shape[:2], strict=True), start=1):
-            name, kernel_size = f"block{number}", 3
+            name, kernel_size = f"block{number}", 3 if number > 1 else shape.first_kernel
             if shape.separable and number > 1:
-                self.blocks.append(
-                    ConvolutionBlock(None, 3, strides, name=f"{name}_depthwise", **options)
-                )
+                self.blocks.append(block(None, kernel_size, strides, name=f"{name}_depthwise"))
                 kernel_size = strides = 1
             filters = max(1, round(filters * width))
-            self.blocks.append(
-                ConvolutionBlock(filters, kernel_size, strides, name=name, **options)
-            )
+            self.blocks.append(block(filters, kernel_size, strides, name=name))
         self.drop = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.last = ConvolutionBlock(
             output_dim,

@@ -38,6 +38,9 @@ class TrainingConfig:
             `"squared"`: the order is the same, but the histogram bins differ. Binary heads use the
             Hamming distance.
         bins: Number of histogram bins; 0 for the default of the distance.
+        teacher: Network whose ranking of each list the network learns as well: anything that
+            `from_pretrained` takes; none if empty.
+        teacher_weight: Weight of `DistillationLoss` beside the loss.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.
         trunk: Name of the network's convolutions, see `DescriptorNetwork`.
@@ -71,6 +74,8 @@ class TrainingConfig:
     form: str = "tie_aware"
     distance: str = "euclidean"
     bins: int = 0
+    teacher: str = ""
+    teacher_weight: float = 1.0
     head: str = "real"
     dimension: int = 128
     trunk: str = "l2net"
@@ -105,6 +110,9 @@ class TrainingConfig:
                 f"distance {self.distance!r} is for real heads: leave it out for binary ones, "
                 "which are ranked by the Hamming distance."
             )
+
+        if not self.teacher_weight > 0:
+            raise InputError(f"teacher_weight must be above 0, not {self.teacher_weight}.")
 
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0."""

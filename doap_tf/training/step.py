@@ -7,7 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.data.augmentation import turn_groups
-from doap_tf.losses import AveragePrecisionLoss, HardestInBatchLoss, ListLoss
+from doap_tf.descriptors.registry import from_pretrained
+from doap_tf.errors import InputError
+from doap_tf.losses import AveragePrecisionLoss, DistillationLoss, HardestInBatchLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.network_update import NetworkUpdate
@@ -32,6 +34,11 @@ class TrainingStep(NetworkUpdate):
     ):
         super().__init__(config, strategy)
         self.loss = make_loss(config, far_apart)
+        self._distillation = DistillationLoss()
+        self._teacher = None
+        if config.teacher:
+            with strategy.scope(), self._precision():
+                self._teacher = _load_teacher(config.teacher, self.network.input_size)
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0
             for variable in self.network.trainable_variables
@@ -65,14 +72,19 @@ class TrainingStep(NetworkUpdate):
         if self._config.turn:
             patches = turn_groups(patches, labels[:, 0], seed)
         variables = self.network.trainable_variables
+        taught = self._teacher(patches, training=False) if self._teacher else None
         with tf.GradientTape() as tape:
-            loss = self.loss(labels, self._forward(patches, training=True))
+            descriptors = self._forward(patches, training=True)
+            loss = objective = self.loss(labels, descriptors)
+            if taught is not None:
+                distilled = self._distillation(taught, descriptors)
+                objective += self._config.teacher_weight * distilled
         return loss, [
             multiplier * self._decayed(variable, gradient)
             for multiplier, variable, gradient in zip(
                 self._multipliers,
                 variables,
-                tape.gradient(loss, [variable.value for variable in variables]),
+                tape.gradient(objective, [variable.value for variable in variables]),
                 strict=True,
             )
         ]
@@ -100,6 +112,22 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
     )
     network.build((None, network.input_size, network.input_size, 1))
     return network
+
+
+def _load_teacher(name: str, input_size: int) -> DescriptorNetwork:
+    """Returns a trained network in the precision of the context."""
+    trained = from_pretrained(name, backend="keras").network
+    if trained.input_size != input_size:
+        raise InputError(
+            f"the teacher {name} takes patches of {trained.input_size} pixels, the network that "
+            f"learns from it {input_size}: choose one with the same input."
+        )
+    config = trained.get_config()
+    del config["dtype"]
+    teacher = type(trained).from_config({**config, "trainable": False})
+    teacher.build((None, input_size, input_size, 1))
+    teacher.set_weights(trained.get_weights())
+    return teacher
 
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:

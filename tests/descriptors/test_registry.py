@@ -11,7 +11,7 @@ from tests import layouts
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"head": "binary", "spatial_transformer": True}, {"trunk": "tiny_separable"}]
+    "options", [{}, {"head": "binary", "spatial_transformer": True}, {"trunk": "tiny"}]
 )
 def test_weights_come_back_in_half_precision(options, tmp_path):
     network = DescriptorNetwork(output_dim=16, width=0.25, magnification=7.0, **options)

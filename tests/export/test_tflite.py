@@ -81,7 +81,7 @@ def test_binary_descriptors_agree_with_the_network(measure, precision, bits, wit
     assert abs(points) <= within
 
 
-@pytest.mark.parametrize("trunk", ["fast", "tiny_separable"])
+@pytest.mark.parametrize("trunk", ["fast", "tiny"])
 def test_trunks_for_cpus_agree_with_the_network(trunk, groups, tmp_path):
     network = DescriptorNetwork(64, "binary", trunk=trunk)
     for _ in range(10):

@@ -11,7 +11,7 @@ VARIANTS = [
     {"width": 0.25, "output_dim": 16, "spatial_transformer": True},
     {"width": 0.25, "output_dim": 24, "head": "binary", "spatial_transformer": True},
     {"trunk": "tiny", "output_dim": 16},
-    {"trunk": "tiny_separable", "output_dim": 24, "head": "binary"},
+    {"trunk": "tiny", "output_dim": 24, "head": "binary"},
 ]
 
 

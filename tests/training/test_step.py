@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from doap_tf.descriptors import from_pretrained
 from doap_tf.errors import InputError
+from doap_tf.losses import DistillationLoss
 from doap_tf.training.config import LOSSES, TrainingConfig
 from doap_tf.training.step import TrainingStep, make_loss
 from doap_tf.training.strategy import make_strategy, precision
@@ -143,3 +145,27 @@ def test_float32_is_not_rounded_to_tf32(policy, rounded):
         assert tf.config.experimental.tensor_float_32_execution_enabled() == rounded
         assert tf.keras.config.dtype_policy().name == policy
     assert tf.keras.config.dtype_policy() == before
+
+
+def test_a_teacher_moves_the_network_towards_its_ranking():
+    options = {"dimension": 64, "width": 0.25}
+    groups = make_groups(size=32)
+    patches = groups.patches[:24, ..., np.newaxis]
+    taught = from_pretrained("doap-tiny-256b", backend="keras").network(patches)
+    divergence = {}
+    for teacher in ("", "doap-tiny-256b"):
+        config = dataclasses.replace(CONFIG, teacher=teacher, **options)
+        step = TrainingStep(config, tf.distribute.get_strategy())
+        for number in range(20):
+            loss = step(patches, groups.labels(np.arange(24)), 0.02, number)
+        assert 0 <= float(loss) <= 1  # Average Precision's alone
+        divergence[teacher] = float(
+            DistillationLoss()(taught, step.network(patches, training=True))
+        )
+    assert divergence["doap-tiny-256b"] < 0.8 * divergence[""]
+
+
+def test_a_teacher_of_another_input_size_is_refused():
+    config = dataclasses.replace(CONFIG, teacher="doap-tiny-256b", spatial_transformer=True)
+    with pytest.raises(InputError, match="doap-tiny-256b takes patches of 32 pixels"):
+        TrainingStep(config, tf.distribute.get_strategy())
