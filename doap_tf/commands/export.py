@@ -13,16 +13,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from absl import flags
 
 from doap_tf import command_line, files
+from doap_tf.descriptors.shipped import PRECISIONS
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 _FORMATS = ("saved_model", "tflite", "onnx")
-_PRECISIONS = ("float32", "float16", "int8")
-_CALIBRATION_PATCHES = 512
 _SPLIT_SEED = 0
 _LEARNED = "learned"
 
@@ -40,7 +38,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_list("formats", ["saved_model", "tflite"], f"Any of {', '.join(_FORMATS)}.")
 flags.DEFINE_string("name", None, "NAME of the export; by default taken from --model.")
-flags.DEFINE_list("precisions", list(_PRECISIONS), "Precisions of the .tflite files.")
+flags.DEFINE_list("precisions", list(PRECISIONS), "Precisions of the .tflite files.")
 flags.DEFINE_list(
     "batch_sizes",
     ["1", "64"],
@@ -111,7 +109,12 @@ def _load_groups(network):
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
     """Writes all formats; returns those that can be measured, by short names."""
-    from doap_tf.export import convert_to_onnx, export_saved_model, export_tflite
+    from doap_tf.export import (
+        calibration_patches,
+        convert_to_onnx,
+        export_saved_model,
+        export_tflite,
+    )
 
     exported = {}
     # Formats that need optional packages come first: if one is missing, nothing is written.
@@ -121,10 +124,7 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
             temporary.write_bytes(model)
         print(directory / f"{name}.onnx")
     if "tflite" in FLAGS.formats:
-        patches = None
-        if calibration is not None:
-            rows = np.random.default_rng(_SPLIT_SEED).permutation(len(calibration))
-            patches = np.asarray(calibration.patches[np.sort(rows[:_CALIBRATION_PATCHES])])
+        patches = None if calibration is None else calibration_patches(calibration)
         sizes = [None, *map(int, FLAGS.batch_sizes)]
         for path in export_tflite(network, directory, name, FLAGS.precisions, sizes, patches):
             exported[path.stem.removeprefix(f"{name}-")] = path
@@ -163,7 +163,7 @@ def _check_flags() -> None:
         if not FLAGS[flag].value:
             raise InputError(f"give --{flag}: {FLAGS[flag].help}")
     _check_list("formats", _FORMATS)
-    _check_list("precisions", _PRECISIONS)
+    _check_list("precisions", PRECISIONS)
     if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
         raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
     if not all(re.fullmatch(r"[1-9]\d*x[1-9]\d*", size) for size in FLAGS.image_sizes):

@@ -10,6 +10,7 @@ import sys
 
 from doap_tf.errors import InputError
 
+PRECISIONS = ("float32", "float16", "int8")
 WEIGHTS = pathlib.Path(__file__).parent / "weights"
 _PACKAGE = pathlib.Path(__file__).parents[1]
 
@@ -17,10 +18,14 @@ _PACKAGE = pathlib.Path(__file__).parents[1]
 _CONVERSION = """
 import sys
 from doap_tf import files
+from doap_tf.data.preparation import sample_groups
 from doap_tf.descriptors.weights_file import read_weights
-from doap_tf.export import convert_to_tflite
-for weights, path in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
-    model = convert_to_tflite(read_weights(weights))
+from doap_tf.export import calibration_patches, convert_to_tflite
+for weights, path in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
+    network, patches = read_weights(weights), None
+    if sys.argv[1] == "int8":
+        patches = calibration_patches(sample_groups(network.input_size, network.magnification))
+    model = convert_to_tflite(network, sys.argv[1], representative_patches=patches)
     with files.write_atomically(path) as temporary:
         temporary.write_bytes(model)
 """
@@ -36,17 +41,17 @@ def weights_file(name: str) -> pathlib.Path:
     return WEIGHTS / f"{name}.npz"
 
 
-def tflite_file(name: str) -> pathlib.Path:
-    """The .tflite file, float32, of a network that ships.
+def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
+    """The .tflite file of a network that ships.
 
-    It lies beside the weights in a wheel and in a checkout that is set up. Otherwise it is
-    converted on first use, by TensorFlow, and kept in `$XDG_CACHE_HOME/doap_tf`, by default
+    In float32 it lies beside the weights in a wheel and in a checkout that is set up. Otherwise it
+    is converted on first use, by TensorFlow, and kept in `$XDG_CACHE_HOME/doap_tf`, by default
     `~/.cache/doap_tf`.
 
     Raises:
         OSError: The cache cannot be written.
     """
-    packed = WEIGHTS / _file_name(name)
+    packed = WEIGHTS / _file_name(name, precision)
     if packed.exists():
         return packed
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -54,30 +59,32 @@ def tflite_file(name: str) -> pathlib.Path:
     if not cached.exists():
         if importlib.util.find_spec("tensorflow") is None:
             raise InputError(
-                f"{name} is not here as a .tflite file, and TensorFlow, which would make one, is "
-                "not installed: install it, or a wheel of doap_tf that was built with the files."
+                f"{name} is not here as a .tflite file in {precision}, and TensorFlow, which would "
+                "make one, is not installed: install it, or a wheel of doap_tf that was built with "
+                "the files."
             )
         cached.parent.mkdir(parents=True, exist_ok=True)
-        _convert({name: cached})
+        _convert({name: cached}, precision)
     return cached
 
 
 def make_tflite_files() -> None:
     """Makes the .tflite files beside the weights and removes outdated ones."""
-    wanted = {name: WEIGHTS / _file_name(name) for name in names()}
+    wanted = {name: WEIGHTS / _file_name(name, "float32") for name in names()}
     for path in WEIGHTS.glob("*.tflite"):
         if path not in wanted.values():
             path.unlink()
     missing = {name: path for name, path in wanted.items() if not path.exists()}
     if missing:
-        _convert(missing)
+        _convert(missing, "float32")
 
 
-def _file_name(name: str) -> str:
+def _file_name(name: str, precision: str) -> str:
     """A name with a hash of the weights and of the code that converts them: never outdated."""
     digest = hashlib.sha256(weights_file(name).read_bytes())
     digest.update(_code_hash())
-    return f"{name}-{digest.hexdigest()[:16]}.tflite"
+    suffix = "" if precision == "float32" else f"-{precision}"
+    return f"{name}{suffix}-{digest.hexdigest()[:16]}.tflite"
 
 
 @functools.cache
@@ -89,11 +96,11 @@ def _code_hash() -> bytes:
     return digest.digest()
 
 
-def _convert(paths: dict[str, pathlib.Path]) -> None:
+def _convert(paths: dict[str, pathlib.Path], precision: str) -> None:
     arguments = [os.fspath(file) for name in paths for file in (weights_file(name), paths[name])]
     python_path = [str(_PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     finished = subprocess.run(
-        [sys.executable, "-c", _CONVERSION, *arguments],
+        [sys.executable, "-c", _CONVERSION, precision, *arguments],
         capture_output=True,
         text=True,
         env={

@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf import files, tflite_metadata
+from doap_tf.data import PatchGroups
+from doap_tf.descriptors.shipped import PRECISIONS
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import FrozenNetwork
 from doap_tf.export.model_card import network_metadata
@@ -17,9 +19,9 @@ from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
 from doap_tf.quiet import stderr_discarded
 
-PRECISIONS = ("float32", "float16", "int8")
 _QUANTISED = re.compile(r"trunk\w*/(?!block1_)")
 _CALIBRATION_BATCH = 32
+_CALIBRATION_PATCHES = 512
 
 
 def export_tflite(
@@ -46,6 +48,12 @@ def export_tflite(
         with files.write_atomically(path) as temporary:
             temporary.write_bytes(model)
     return list(models)
+
+
+def calibration_patches(groups: PatchGroups) -> np.ndarray:
+    """Returns patches, uint8 [P, S, S], from which int8 takes the ranges of activations."""
+    rows = np.random.default_rng(0).permutation(len(groups))[:_CALIBRATION_PATCHES]
+    return np.asarray(groups.patches[np.sort(rows)])
 
 
 def convert_to_tflite(

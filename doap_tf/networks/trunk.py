@@ -1,6 +1,5 @@
 """What all trunks share: convolutions one after the other, the last as large as what they leave."""
 
-import functools
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -83,15 +82,20 @@ class Trunk(tf.keras.Model):
         self.dropout = dropout
         self.synchronized = synchronized
         options = {"synchronized": synchronized, "dtype": self.dtype_policy}
-        block = functools.partial(ConvolutionBlock, shift=shape.shift, **options)
+        shifted = {**options, "shift": shape.shift}
         self.blocks: list[ConvolutionBlock] = []
         for number, (filters, strides) in enumerate(zip(*shape[:2], strict=True), start=1):
             name, kernel_size = f"block{number}", 3 if number > 1 else shape.first_kernel
             if shape.separable and number > 1:
-                self.blocks.append(block(None, kernel_size, strides, name=f"{name}_depthwise"))
+                depthwise = f"{name}_depthwise"
+                self.blocks.append(
+                    ConvolutionBlock(None, kernel_size, strides, name=depthwise, **shifted)
+                )
                 kernel_size = strides = 1
             filters = max(1, round(filters * width))
-            self.blocks.append(block(filters, kernel_size, strides, name=name))
+            self.blocks.append(
+                ConvolutionBlock(filters, kernel_size, strides, name=name, **shifted)
+            )
         self.drop = tf.keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         self.last = ConvolutionBlock(
             output_dim,

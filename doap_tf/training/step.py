@@ -116,7 +116,9 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
 
 def _load_teacher(name: str, input_size: int) -> DescriptorNetwork:
     """Returns a trained network in the precision of the context."""
-    trained = from_pretrained(name, backend="keras").network
+    trained = from_pretrained(name).network
+    if trained is None:
+        raise InputError(f"the teacher {name} is an export: give the .keras file it came from.")
     if trained.input_size != input_size:
         raise InputError(
             f"the teacher {name} takes patches of {trained.input_size} pixels, the network that "

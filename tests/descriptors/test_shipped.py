@@ -69,6 +69,23 @@ def test_a_file_is_run_by_what_it_was_made_for(tmp_path):
         doap_tf.from_pretrained(tmp_path / "mine.npz", "litert")
 
 
+def test_other_precisions_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    views = layouts.views(np.random.default_rng(0), 40, 32, jitter=2.5)
+    exact = doap_tf.from_pretrained("doap-tiny-256b", "litert")
+    rounded = doap_tf.from_pretrained("doap-tiny-256b", precision="int8")
+    assert (rounded.backend, rounded.precision) == ("litert", "int8")
+    assert rounded.weights_sha256 != exact.weights_sha256  # so that stores tell them apart
+    different = np.unpackbits(rounded.describe(views) ^ exact.describe(views), axis=1).mean()
+    assert 0 < different < 0.05
+    with pytest.raises(InputError, match="backend keras computes in float32, not int8"):
+        doap_tf.from_pretrained("doap-tiny-256b", "keras", "int8")
+    with pytest.raises(InputError, match=r"computes in float32, not int8: .*export_main\.py"):
+        doap_tf.from_pretrained(shipped.tflite_file("doap-tiny-256b"), precision="int8")
+    with pytest.raises(InputError, match="precision must be one of float32, float16, int8"):
+        doap_tf.from_pretrained("doap-tiny-256b", precision="int4")
+
+
 def _tiny():
     network = DescriptorNetwork(**TINY)
     network.build((None, 32, 32, 1))
