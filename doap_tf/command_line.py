@@ -19,7 +19,7 @@ EXIT_INTERRUPTED = 75
 _DISK_ERRORS = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS}
 )
-_LIBRARIES = re.compile(r"-packages[/\\](absl|keras|tensorflow\w*)[/\\]")
+_LIBRARIES = re.compile(r"-packages[/\\](absl|apache_beam|apitools|keras|tensorflow\w*)[/\\]")
 
 _VERBOSE = any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:])
 if not _VERBOSE:  # the libraries read these when they are imported

@@ -243,6 +243,8 @@ def test_commands_take_their_flags():
 def test_flags_that_pages_name_exist():
     # Of tfds, TensorFlow Serving, COLMAP and pip (--no-deps).
     others = {"manual_dir", "ssl_config_file", "database_path", "image_path", "output_path", "no"}
+    others |= {"runner", "direct_num_workers", "direct_running_mode"}  # Beam's
+    others |= {"dask_client_address", "dask_partition_size"}
     known = others.union(*map(flags_of, COMMANDS))
     for flag in set(re.findall(r"(?<![\w-])--([a-z]\w+)", EVERYTHING)):
         assert flag in known or flag.removeprefix("no") in known, f"--{flag}"

@@ -5,6 +5,7 @@ python match_main.py --image1=a.jpg --image2=b.jpg --output=matches.png
 python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap --output=matched
 """
 
+import functools
 import importlib.resources
 import json
 import os
@@ -22,6 +23,9 @@ from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
+# Where they differ from those of pairs: docs/experiments/reconstruction.md.
+_COLMAP_DEFAULTS = {"detector": "dog_dense", "threshold": 1.0}
+_NEIGHBOURS = 20  # of --pairs=retrieval
 
 # A pair
 flags.DEFINE_string("image1", None, "First image of a pair; without any, a sample is matched.")
@@ -37,13 +41,39 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "pairs",
     "exhaustive",
-    "exhaustive, sequential, or a file with two names per line, relative to the part of --images "
-    "without wildcards.",
+    "exhaustive, sequential, retrieval, or a file with two names per line, relative to the part of "
+    "--images without wildcards.",
+)
+flags.DEFINE_integer(
+    "neighbours",
+    None,
+    "Number of most similar images that --pairs=retrieval matches an image with; 20 by default.",
+)
+flags.DEFINE_string(
+    "beam_options",
+    None,
+    "Describe and match with Apache Beam, with these options, such as '--runner=DirectRunner "
+    "--direct_num_workers=2 --direct_running_mode=multi_processing'; all workers must see the "
+    "images and --output under the same paths.",
 )
 flags.DEFINE_integer(
     "overlap", 10, "Number of following images that --pairs=sequential matches an image with."
 )
 flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
+flags.DEFINE_enum(
+    "camera",
+    "auto",
+    ["auto", "single", "per_image"],
+    "Cameras for --format=colmap: single, per_image, or auto, by which images of the same size, "
+    "make, model and focal length share one. Focal lengths come from EXIF data.",
+)
+flags.DEFINE_enum(
+    "camera_model",
+    None,
+    ["SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV"],
+    "Camera model for --format=colmap; by default SIMPLE_RADIAL, as in COLMAP, and with "
+    "--intrinsics PINHOLE.",
+)
 
 flags.DEFINE_string(
     "output",
@@ -63,11 +93,19 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "detector",
     "learned",
-    "learned, dog, harris_laplace, hessian_laplace, harris_affine, hessian_affine, fast, orb, or "
-    "the path of a trained one: a .tflite file, or a training directory with one.",
+    "learned, dog, dog_dense, harris_laplace, hessian_laplace, harris_affine, hessian_affine, "
+    "fast, orb, or the path of a trained one: a .tflite file, or a training directory with one. "
+    "For --format=colmap dog_dense by default, whose keypoints are placed better.",
 )
 flags.DEFINE_integer(
     "max_keypoints", 8192, "Number of the strongest keypoints to keep; 0 for all.", lower_bound=0
+)
+flags.DEFINE_integer(
+    "max_image_size",
+    0,
+    "Longer side, in pixels, to which larger images are shrunk to find and describe keypoints; 0 "
+    "for none. Positions are those of the original.",
+    lower_bound=0,
 )
 flags.DEFINE_list(
     "magnification",
@@ -91,7 +129,11 @@ flags.DEFINE_string(
     "magsac",
     "What estimates the geometry: magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac.",
 )
-flags.DEFINE_float("threshold", 3.0, "Distance in pixels within which a match is an inlier.")
+flags.DEFINE_float(
+    "threshold",
+    3.0,
+    "Distance in pixels within which a match is an inlier; for --format=colmap 1 by default.",
+)
 flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
 
 
@@ -161,13 +203,24 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
 
 def _match_many() -> None:
     from doap_tf import matching
+    from doap_tf.matching import collection, shortlist
 
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
     folder = pathlib.Path(FLAGS.output)
     images = matching.find_images(FLAGS.images)
     names = list(images)
-    if FLAGS.pairs == "exhaustive":
+    if len(names) < 2:
+        raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
+    if FLAGS.neighbours is not None and FLAGS.pairs != "retrieval":
+        raise InputError("--neighbours is for --pairs=retrieval only.")
+    by_retrieval = FLAGS.pairs == "retrieval"
+    neighbours = _NEIGHBOURS if FLAGS.neighbours is None else FLAGS.neighbours
+    pairs: Any
+    if by_retrieval:
+        shortlist.check_neighbours(neighbours)
+        pairs = matching.sequential_pairs(names, 1)  # every name, for the check below
+    elif FLAGS.pairs == "exhaustive":
         pairs = matching.exhaustive_pairs(names)
     elif FLAGS.pairs == "sequential":
         pairs = matching.sequential_pairs(names, FLAGS.overlap)
@@ -175,13 +228,31 @@ def _match_many() -> None:
         pairs = matching.read_pairs(FLAGS.pairs, names)
     if FLAGS.format == "h5":
         matching.check_pair_names(pairs)
+    elif (folder / "database.db").exists() and not (folder / "finished.db").exists():
+        raise InputError(
+            f"{folder / 'database.db'} exists and is not of this command: give another --output."
+        )
+    if FLAGS.beam_options is not None:
+        from doap_tf.matching.beam_engine import pipeline_options
+
+        pipeline_options(FLAGS.beam_options)  # before anything is written
     matcher, extractor = _matcher("fundamental"), _extractor()
+    cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, matcher.intrinsics1)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = extractor.settings(), matcher.settings()
     with matching.MatchStore(folder / "finished.db", *settings) as store:
         try:
-            outcome = matching.match_collection(images, pairs, extractor, matcher, store)
+            engine, sign = _engine(extractor, matcher, store, folder / "finished.db")
+            if by_retrieval:
+                pairs = functools.partial(
+                    shortlist.retrieval_pairs,
+                    store=store,
+                    neighbours=neighbours,
+                    record=folder / "shortlist.json",
+                    sign=sign,
+                )
+            outcome = collection.match_by(engine, images, pairs)
         except KeyboardInterrupt:
             raise command_line.Interrupted(
                 f"interrupted; finished work is kept in {folder}: run the same command again."
@@ -190,8 +261,10 @@ def _match_many() -> None:
             print(f"skipped {name}: {reason}", file=sys.stderr)
         if outcome.left_out:
             print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
-        if pairs and not outcome.pairs:
-            raise InputError(f"none of {len(pairs)} pairs could be matched.")
+        failed = sum(name not in images for name in outcome.failures)
+        wanted = len(outcome.pairs) + outcome.left_out + failed
+        if not outcome.pairs and (wanted or by_retrieval):
+            raise InputError(f"none of {wanted} pairs could be matched.")
         if FLAGS.format == "h5":
             matching.write_hloc(store, outcome.names, outcome.pairs, folder)
             written = ["features.h5", "matches.h5", "pairs.txt", "report.json"]
@@ -202,7 +275,7 @@ def _match_many() -> None:
                 outcome.pairs,
                 folder / "database.db",
                 matcher.geometry,
-                matcher.intrinsics1,
+                cameras,
             )
             written = ["database.db", "report.json"]
         report = matching.collection_report(store, outcome)
@@ -213,7 +286,7 @@ def _match_many() -> None:
     if report["pairs"]:
         print(_pair_table(report["pairs"]))
     print(
-        f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {len(pairs)} pairs "
+        f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {wanted} pairs "
         f"matched; {folder} holds {', '.join(written)}; see {folder / 'index.html'}"
     )
 
@@ -236,15 +309,34 @@ def _pair_table(pairs: list[dict[str, Any]]) -> str:
     return Table(rows, "", "{:,}".format).text() + note
 
 
+def _engine(extractor, matcher, store, path: pathlib.Path):
+    """What works on the collection, and what makes signatures."""
+    from doap_tf.matching import collection, shortlist
+
+    if FLAGS.beam_options is None:
+        return collection.InProcess(extractor, matcher, store), shortlist.make_signatures
+    from doap_tf.matching.beam_engine import BeamEngine
+
+    settings = extractor.settings()
+    engine = BeamEngine(_make_extractor(), settings, matcher, path, store, FLAGS.beam_options)
+    return engine, engine.make_signatures
+
+
 def _extractor():
+    return _make_extractor()()
+
+
+def _make_extractor():
     from doap_tf.matching import DescriptorExtractor
 
-    return DescriptorExtractor(
+    return functools.partial(
+        DescriptorExtractor,
         FLAGS.model,
-        FLAGS.detector,
+        _value("detector"),
         FLAGS.max_keypoints or None,
         _numbers("magnification", "14 or 8,28"),
         FLAGS.oriented,
+        max_image_size=FLAGS.max_image_size,
     )
 
 
@@ -263,10 +355,17 @@ def _matcher(default_geometry: str):
         FLAGS.method,
         FLAGS.ratio,
         None if geometry == "none" else geometry,
-        FLAGS.threshold,
+        _value("threshold"),
         _intrinsics(),
         estimator=FLAGS.estimator,
     )
+
+
+def _value(flag: str) -> Any:
+    """The value of a flag whose default is another for --format=colmap."""
+    if FLAGS.images and FLAGS.format == "colmap" and not FLAGS[flag].present:
+        return _COLMAP_DEFAULTS[flag]
+    return FLAGS[flag].value
 
 
 def _intrinsics() -> np.ndarray | None:

@@ -4,6 +4,7 @@ The radius of a frame is the scale of the structure, so that one magnification f
 
 - dog: σ of OpenCV's SIFT, half of `KeyPoint.size`. It is the finer scale of the pair that is
   subtracted, so a Gaussian blob of σ gives 0.89 σ.
+- dog_dense: the same with half the contrast threshold, which is COLMAP's: about twice as many.
 - harris_laplace, hessian_laplace: σ at which the normalised Laplacian is extreme. A Gaussian blob
   of σ gives σ.
 - harris_affine, hessian_affine: the same for the circle of the ellipse's area.
@@ -37,6 +38,7 @@ from doap_tf.features.scale_space import LaplaceDetector, Points
 
 DETECTORS = (
     "dog",
+    "dog_dense",
     "harris_laplace",
     "hessian_laplace",
     "harris_affine",
@@ -45,10 +47,11 @@ DETECTORS = (
     "orb",
     "learned",
 )
+_CONTRASTS = {"dog": 0.04, "dog_dense": 0.02}  # OpenCV's threshold, COLMAP's
 _AFFINE = ("harris_affine", "hessian_affine")
 
 #: Frame radius over `cv2.KeyPoint.size`, for keypoints of OpenCV's own detectors.
-RADIUS_PER_SIZE = {"dog": 1 / 2, "orb": 1 / 12, "fast": 31 / 12 / 7}
+RADIUS_PER_SIZE = {"dog": 1 / 2, "dog_dense": 1 / 2, "orb": 1 / 12, "fast": 31 / 12 / 7}
 
 _NAMES_IN_OPENCV = {
     "Feature2D.SIFT": "dog",
@@ -170,9 +173,9 @@ def _finder(
     """The first stage of a detector."""
     if not isinstance(detector, str | os.PathLike) and hasattr(detector, "detect"):
         return detector
-    if detector == "dog":
+    if isinstance(detector, str) and detector in _CONTRASTS:
         # Without precise upscaling every keypoint lies a quarter of a pixel off.
-        return cv2.SIFT.create(enable_precise_upscale=True)
+        return cv2.SIFT.create(contrastThreshold=_CONTRASTS[detector], enable_precise_upscale=True)
     if detector == "orb":
         return cv2.ORB.create(nfeatures=_ORB_LIMIT if max_frames is None else max_frames)
     if detector == "fast":

@@ -6,6 +6,7 @@ What needs Matplotlib, Pillow or h5py is imported on first use: matching does wi
 from typing import TYPE_CHECKING
 
 from doap_tf.lazy import lazy_names
+from doap_tf.matching.cameras import CAMERA_MODELS, CAMERA_SHARING, Cameras
 from doap_tf.matching.collection import (
     Outcome,
     collection_report,
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from doap_tf.matching.hloc_files import check_pair_names, write_hloc
 
 __all__ = [
+    "CAMERA_MODELS",
+    "CAMERA_SHARING",
     "ESTIMATORS",
     "GEOMETRIES",
     "MATCH_FILE_SUFFIXES",
     "MAX_KEYPOINTS",
     "METHODS",
+    "Cameras",
     "DescriptorExtractor",
     "Features",
     "MatchStore",

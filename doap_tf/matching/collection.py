@@ -1,13 +1,14 @@
 """Describing and matching many images, skipping what fails and what is already finished."""
 
+import dataclasses
 import functools
 import glob
 import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -88,9 +89,53 @@ def _alternatives(patterns: str) -> list[str]:
     return expanded
 
 
+class Engine(Protocol):
+    """What describes and matches the images of a collection and stores the results."""
+
+    def describe(self, images: Mapping[str, str | os.PathLike]) -> dict[str, str]:
+        """Describes what is not finished; returns the reasons of images that failed."""
+
+    def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
+        """Matches what is not finished; returns the reasons of `"name1 name2"` that failed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class InProcess:
+    """The engine that works in this process.
+
+    Args:
+        extractor: Describes the images.
+        matcher: Matches the pairs.
+        store: Keeps every result as soon as it is there.
+    """
+
+    extractor: DescriptorExtractor
+    matcher: Matcher
+    store: MatchStore
+
+    def describe(self, images: Mapping[str, str | os.PathLike]) -> dict[str, str]:
+        """As for `Engine`."""
+        return _describe(images, self.extractor, self.store)
+
+    def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
+        """As for `Engine`."""
+        read = features_reader(self.store)
+        failures = {}
+        for name1, name2 in progress(pairs, "matching"):
+            if self.store.has_pair(name1, name2):
+                continue
+            try:
+                matches = match_stored(read(name1), read(name2), self.matcher)
+            except Exception as error:
+                failures[f"{name1} {name2}"] = failure_reason(error)
+            else:
+                self.store.write_pair(name1, name2, matches)
+        return failures
+
+
 def match_collection(
     images: Mapping[str, str | os.PathLike],
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair] | Callable[[list[str]], Sequence[Pair]],
     extractor: DescriptorExtractor,
     matcher: Matcher,
     store: MatchStore,
@@ -99,26 +144,34 @@ def match_collection(
 
     Args:
         images: Paths by name. Images are read without applying their EXIF orientation.
-        pairs: Names of the images to match.
+        pairs: Names of the images to match, or a function that chooses them among the names of the
+            images that could be described.
         extractor: Describes the images.
         matcher: Matches the pairs.
         store: Keeps what is finished.
     """
-    failures = _describe(images, extractor, store)
-    read = functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
+    return match_by(InProcess(extractor, matcher, store), images, pairs)
+
+
+def match_by(
+    engine: Engine,
+    images: Mapping[str, str | os.PathLike],
+    pairs: Sequence[Pair] | Callable[[list[str]], Sequence[Pair]],
+) -> Outcome:
+    """Does what `match_collection` does with any engine."""
+    failures = engine.describe(images)
     described = [name for name in images if name not in failures]
+    if callable(pairs):
+        pairs = pairs(described)
     possible = [pair for pair in pairs if not failures.keys() & set(pair)]
-    finished = []
-    for name1, name2 in progress(possible, "matching"):
-        if not store.has_pair(name1, name2):
-            try:
-                matches = _matched(read(name1), read(name2), matcher)
-            except Exception as error:
-                failures[f"{name1} {name2}"] = _reason(error)
-                continue
-            store.write_pair(name1, name2, matches)
-        finished.append((name1, name2))
-    return Outcome(described, finished, failures, len(pairs) - len(possible))
+    failed = engine.match(possible)
+    finished = [pair for pair in possible if " ".join(pair) not in failed]
+    return Outcome(described, finished, failures | failed, len(pairs) - len(possible))
+
+
+def features_reader(store: MatchStore) -> Callable[[str], Features]:
+    """Returns `store.read_features` with a memory of the last images."""
+    return functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
 
 
 def _describe(
@@ -136,10 +189,10 @@ def _describe(
     def unfinished() -> Iterator[tuple[str, str]]:
         for name, path in images.items():
             try:
-                sha256 = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+                sha256 = content_sha256(path)
                 finished = store.has_features(name, sha256)
             except Exception as error:
-                failures[name] = _reason(error)
+                failures[name] = failure_reason(error)
                 finished = True
             if finished:
                 bar.update()
@@ -157,7 +210,7 @@ def _describe(
             try:
                 features = _features(extractor, images[name], detected)
             except Exception as error:
-                failures[name] = _reason(error)
+                failures[name] = failure_reason(error)
             else:
                 store.write_features(name, sha256, features)
             bar.update()
@@ -187,7 +240,17 @@ def _features(
         if not is_out_of_memory(error):
             raise
         # By now there may be more; if not, this says what to do.
-        return extractor.extract(read_image(path, upright=False))
+        return describe_file(extractor, path)
+
+
+def describe_file(extractor: DescriptorExtractor, path: str | os.PathLike) -> Features:
+    """Detects and describes the features of an image file, as every engine does."""
+    return extractor.extract(read_image(path, upright=False))
+
+
+def content_sha256(path: str | os.PathLike) -> str:
+    """Returns what tells a changed image."""
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
 def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:
@@ -220,7 +283,8 @@ def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:
     return descriptors / np.maximum(lengths, 1e-12)
 
 
-def _matched(features1: Features, features2: Features, matcher: Matcher) -> StoredMatches:
+def match_stored(features1: Features, features2: Features, matcher: Matcher) -> StoredMatches:
+    """Matches two images, for a store."""
     pair = matcher.match(features1, features2)
     rows1, rows2 = (
         unit_rows(features.descriptors[pair.indices[:, side]], features.norm)
@@ -230,7 +294,8 @@ def _matched(features1: Features, features2: Features, matcher: Matcher) -> Stor
     return StoredMatches(pair.indices, scores, pair.inliers, pair.model)
 
 
-def _reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
+    """Returns one line for a report."""
     if isinstance(error, InputError):
         return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

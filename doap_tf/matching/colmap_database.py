@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from doap_tf.errors import InputError
 from doap_tf.files import write_atomically
+from doap_tf.matching.cameras import CAMERA_MODELS, Camera, Cameras
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore
@@ -44,8 +45,7 @@ CREATE TABLE two_view_geometries (
 """
 
 _MAX_IMAGES = 2**31 - 1
-_SIMPLE_RADIAL, _PINHOLE = 2, 1  # COLMAP's camera models
-_FOCAL_LENGTH = 1.2  # over the longer side: COLMAP's default without EXIF data
+_SIFT_DIMENSION = 128
 _DEGENERATE = 1
 #: COLMAP's number for each geometry, and the column of its matrix.
 _CONFIGURATIONS = {"essential": (2, "E"), "fundamental": (3, "F"), "homography": (6, "H")}
@@ -66,12 +66,13 @@ def write_colmap(
     pairs: Sequence[Pair],
     path: str | os.PathLike,
     geometry: str | None,
-    intrinsics: np.ndarray | None = None,
+    cameras: Cameras | None = None,
 ) -> None:
     """Writes a database with cameras, images, features, matches and verified geometries.
 
-    Descriptors are rounded to bytes, unit rows as 128 + 256·v. They serve retrieval, not matching:
-    COLMAP's own matcher takes every descriptor for SIFT.
+    Descriptors of 128 values are rounded to bytes, unit rows as 128 + 256·v. They serve retrieval,
+    not matching: COLMAP takes every descriptor for SIFT. Bits, and rows of another length, are left
+    out.
 
     Args:
         store: Holds the features of `names` and the matches of `pairs`.
@@ -79,7 +80,7 @@ def write_colmap(
         pairs: Names of matched images.
         path: The file; an existing one is replaced.
         geometry: The geometry that verified the matches, or None.
-        intrinsics: [3, 3] of the camera that took all images, if known.
+        cameras: Finds the camera of each image; by default each has its own, of COLMAP's guess.
     """
     with (
         _refusals(path),
@@ -89,23 +90,22 @@ def write_colmap(
     ):
         database.executescript(_SCHEMA)
         image_ids = {name: number for number, name in enumerate(names, start=1)}
-        cameras: dict[tuple[int, int], int] = {}
+        cameras = cameras or Cameras()
+        added: set[int] = set()
         for name, image in image_ids.items():
             features = store.read_features(name)
-            # Without intrinsics every image has a camera of its own, as in COLMAP.
-            camera = image if intrinsics is None else cameras.setdefault(features.image_size, image)
-            if camera == image:
-                _add_camera(database, camera, features.image_size, intrinsics)
-            _add_image(database, image, name, camera, features)
+            number, camera = cameras.find(name, features.image_size)
+            if number not in added:
+                added.add(number)
+                _add_camera(database, number, camera)
+            _add_image(database, image, name, number, features)
         for name1, name2 in pairs:
             indices, _, inliers, model = store.read_pair(name1, name2)
             key = pair_id(image_ids[name1], image_ids[name2])
             swapped = image_ids[name1] > image_ids[name2]
             if swapped:
                 indices = indices[:, ::-1]
-            database.execute(
-                "INSERT INTO matches VALUES (?, ?, ?, ?)", (key, *_blob(indices, "<u4"))
-            )
+            _add_matrix(database, "matches", key, indices, "<u4")
             if geometry is not None:
                 _add_geometry(database, key, indices[inliers], geometry, model, swapped)
 
@@ -119,23 +119,12 @@ def _refusals(path: str | os.PathLike) -> Iterator[None]:
         raise InputError(f"{path} cannot be written ({error}): make room.") from error
 
 
-def _add_camera(
-    database: sqlite3.Connection,
-    camera: int,
-    size: tuple[int, int],
-    intrinsics: np.ndarray | None,
-) -> None:
-    width, height = size
-    if intrinsics is None:
-        model = _SIMPLE_RADIAL
-        parameters = [_FOCAL_LENGTH * max(size), width / 2, height / 2, 0]
-    else:
-        model = _PINHOLE
-        (fx, _, cx), (_, fy, cy), _ = _SHIFT @ intrinsics
-        parameters = [fx, fy, cx, cy]
+def _add_camera(database: sqlite3.Connection, number: int, camera: Camera) -> None:
+    model, _ = CAMERA_MODELS[camera.model]
+    parameters = _bytes(camera.parameters)
     database.execute(
         "INSERT INTO cameras VALUES (?, ?, ?, ?, ?, ?)",
-        (camera, model, width, height, _bytes(parameters), intrinsics is not None),
+        (number, model, *camera.size, parameters, camera.has_prior),
     )
 
 
@@ -147,15 +136,17 @@ def _add_image(
     )
     # x, y and the affine shape, row by row.
     keypoints = np.hstack([features.points + 0.5, features.frames[:, :, :2].reshape(-1, 4)])
-    descriptors = features.descriptors
-    if features.norm != NORM_HAMMING:
-        rows = unit_rows(descriptors, features.norm)
-        descriptors = np.clip(np.rint(128 + 256 * rows), 0, 255)
-    for table, values, dtype in (
-        ("keypoints", keypoints, "<f4"),
-        ("descriptors", descriptors, "u1"),
-    ):
-        database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", (image, *_blob(values, dtype)))
+    _add_matrix(database, "keypoints", image, keypoints, "<f4")
+    if features.norm != NORM_HAMMING and features.descriptors.shape[1] == _SIFT_DIMENSION:
+        rows = unit_rows(features.descriptors, features.norm)
+        bytes_ = np.clip(np.rint(128 + 256 * rows), 0, 255)
+        _add_matrix(database, "descriptors", image, bytes_, "u1")
+
+
+def _add_matrix(
+    database: sqlite3.Connection, table: str, key: int, values: np.ndarray, dtype: str
+) -> None:
+    database.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", (key, *_blob(values, dtype)))
 
 
 def _add_geometry(

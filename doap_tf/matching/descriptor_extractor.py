@@ -23,6 +23,7 @@ from doap_tf.features.detectors import (
 )
 from doap_tf.features.frames import (
     as_frames,
+    compose,
     frames_from_keypoints,
     keypoints_from_frames,
     scale_frames,
@@ -53,6 +54,8 @@ class DescriptorExtractor:
             at all of them, at their cost, and its descriptors are pooled: see `PooledDescriptor`.
         oriented: Whether detected keypoints follow the dominant gradient or stand upright.
         batch_size: Number of patches that run through the network at a time.
+        max_image_size: Images whose longer side has more pixels are shrunk to it, to detect and to
+            describe in; frames are in pixels of the original all the same. None or 0: never.
 
     Example:
         >>> extractor = doap_tf.DescriptorExtractor("doap-128")
@@ -68,14 +71,17 @@ class DescriptorExtractor:
         magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
         batch_size: int = 1024,
+        max_image_size: int | None = None,
     ):
         check_detector(detector)
-        if max_keypoints is not None and max_keypoints < 0:
-            raise InputError(f"max_keypoints must not be negative, but is {max_keypoints}.")
+        for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):
+            if number is not None and number < 0:
+                raise InputError(f"{name} must not be negative, but is {number}.")
         self.name = _name_of(descriptor)
         self.detector = detector
         self.max_keypoints = max_keypoints or None
         self.oriented = oriented
+        self.max_image_size = max_image_size or None
         self.describer: FrameDescriptor
         # OpenCV's own SIFT does not describe ellipses: these are described on patches.
         if self.name in ("sift", "rootsift") and detects_circles(detector):
@@ -106,7 +112,13 @@ class DescriptorExtractor:
 
     def detect_frames(self, image: np.ndarray, mask: np.ndarray | None = None) -> Detections:
         """Detects only: affine frames [N, 2, 3] and their responses, strongest first."""
-        return detect(as_grey(image), self.detector, self.max_keypoints, self.oriented, mask)
+        grey, shrinking = self._shrunk(as_grey(image))
+        if shrinking is not None and mask is not None:
+            mask = cv2.resize(mask, grey.shape[::-1], interpolation=cv2.INTER_NEAREST)
+        found = detect(grey, self.detector, self.max_keypoints, self.oriented, mask)
+        if shrinking is None:
+            return found
+        return found._replace(frames=compose(cv2.invertAffineTransform(shrinking), found.frames))
 
     def describe(
         self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
@@ -186,17 +198,31 @@ class DescriptorExtractor:
             **({"detector_sha256": sha256} if sha256 else {}),
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
+            **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
         }
 
     def _features(self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray) -> Features:
         height, width = image.shape
-        rows = self.describer.describe_frames(image, frames)
+        shrunk, shrinking = self._shrunk(image)
+        inner = frames if shrinking is None else compose(shrinking, frames)
+        rows = self.describer.describe_frames(shrunk, inner)
         return Features(frames, responses, rows, self.describer.norm, (width, height))
+
+    def _shrunk(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """The image within `max_image_size`, and the affine map [2, 3] to it if it is smaller."""
+        longer = max(image.shape)
+        if self.max_image_size is None or longer <= self.max_image_size:
+            return image, None
+        height, width = image.shape
+        size = [max(1, round(side * self.max_image_size / longer)) for side in (width, height)]
+        x, y = size[0] / width, size[1] / height
+        shrinking = np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2]])
+        return cv2.resize(image, size, interpolation=cv2.INTER_AREA), shrinking
 
     def _keypoints(
         self, shape: tuple[int, ...], frames: np.ndarray, responses: np.ndarray
     ) -> list[cv2.KeyPoint]:
-        if opencv_name(self.detector) == "dog":
+        if opencv_name(self.detector) in ("dog", "dog_dense"):
             return sift_keypoints(frames, shape, responses)
         own_size = scale_frames(frames, 0.5 / radius_per_size(self.detector))
         return keypoints_from_frames(own_size, responses)

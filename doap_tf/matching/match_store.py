@@ -25,6 +25,17 @@ CREATE TABLE IF NOT EXISTS matches (
     PRIMARY KEY (settings, name1, name2));
 """
 
+# What is known already stays as it is, and so do its matches.
+_ABSORB = """
+BEGIN;
+DELETE FROM other.images WHERE (name, sha256) IN (SELECT name, sha256 FROM main.images);
+DELETE FROM main.matches WHERE name1 IN (SELECT name FROM other.images)
+    OR name2 IN (SELECT name FROM other.images);
+INSERT OR REPLACE INTO main.images SELECT * FROM other.images;
+INSERT OR REPLACE INTO main.matches SELECT * FROM other.matches;
+COMMIT;
+"""
+
 
 class StoredMatches(NamedTuple):
     """The matches of a pair of images.
@@ -51,6 +62,8 @@ class MatchStore:
         path: The file, created if necessary.
         settings: What features depend on; a store of other features raises an InputError.
         matching: What matches depend on besides; the matches of each value are kept apart.
+        read_only: Whether the file exists and nobody writes it; then it needs no locks, which file
+            systems that machines share often lack.
     """
 
     def __init__(
@@ -58,12 +71,17 @@ class MatchStore:
         path: str | os.PathLike,
         settings: Mapping[str, Any],
         matching: Mapping[str, Any] | None = None,
+        read_only: bool = False,
     ):
         self._path = pathlib.Path(path)
         self._matching = json.dumps(matching or {}, sort_keys=True)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._connection = sqlite3.connect(path, timeout=60)
+            if read_only:
+                address = f"{self._path.absolute().as_uri()}?mode=ro&immutable=1"
+                self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+            else:
+                self._connection = sqlite3.connect(path, timeout=60)
             self._connection.executescript(_SCHEMA)
             self._check_settings(settings)
         except sqlite3.DatabaseError as error:
@@ -116,6 +134,20 @@ class MatchStore:
         query = "SELECT matches FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
         arrays = self._arrays(query, self._matching, name1, name2)
         return StoredMatches(**{"model": None, **arrays})
+
+    def contents(self) -> dict[str, str]:
+        """Returns the SHA-256 of every image that has been described, by name."""
+        return dict(self._connection.execute("SELECT name, sha256 FROM images"))
+
+    def absorb(self, path: str | os.PathLike) -> None:
+        """Takes over all that another store holds, then deletes its file."""
+        self._connection.execute("ATTACH ? AS other", (str(path),))
+        try:
+            with self._writing() as transaction:
+                transaction.executescript(_ABSORB)
+        finally:
+            self._connection.execute("DETACH other")
+        pathlib.Path(path).unlink()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

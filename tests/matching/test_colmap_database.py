@@ -1,5 +1,6 @@
 """Reads the database by COLMAP's published schema: https://colmap.github.io/database.html."""
 
+import dataclasses
 import sqlite3
 
 import cv2
@@ -8,7 +9,7 @@ import pytest
 
 from doap_tf.features import similarity_frames
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import Features, MatchStore, write_colmap
+from doap_tf.matching import Cameras, Features, MatchStore, write_colmap
 from doap_tf.matching.colmap_database import pair_id
 from doap_tf.matching.geometry import sampson_distances
 from doap_tf.matching.match_store import StoredMatches
@@ -108,7 +109,7 @@ def test_images_have_cameras_with_colmaps_guess(tmp_path):
 
 def test_known_intrinsics_make_one_camera(tmp_path):
     intrinsics = np.array([[700.0, 0, 319.5], [0, 710, 239.5], [0, 0, 1]])
-    *_, database = written(tmp_path, intrinsics=intrinsics)
+    *_, database = written(tmp_path, cameras=Cameras(intrinsics=intrinsics))
     (row,) = database.execute("SELECT model, params, prior_focal_length FROM cameras").fetchall()
     assert row[0] == 1 and row[2] == 1  # PINHOLE: fx, fy, cx, cy
     assert matrix(row[1], float, 4).tolist() == [700, 710, 320, 240]
@@ -135,14 +136,19 @@ def test_descriptors_are_bytes_that_keep_distances(tmp_path):
     np.testing.assert_allclose(coarse, exact, atol=0.03)
 
 
-def test_packed_bits_are_kept_as_they_are(tmp_path):
-    bits = features(RANDOM.uniform(0, 99, (6, 2)), cv2.NORM_HAMMING)
+@pytest.mark.parametrize(
+    "rows", [np.zeros((6, 32), np.uint8), np.zeros((6, 64), np.float32)], ids=["bits", "64 values"]
+)
+def test_descriptors_that_cannot_be_sifts_are_left_out(tmp_path, rows):
+    norm = cv2.NORM_HAMMING if rows.dtype == np.uint8 else cv2.NORM_L2
+    content = features(RANDOM.uniform(0, 99, (6, 2)))
+    content = dataclasses.replace(content, descriptors=rows, norm=norm)
     with MatchStore(tmp_path / "finished.db", {}) as store:
-        store.write_features("a", "0", bits)
+        store.write_features("a", "0", content)
         write_colmap(store, ["a"], [], tmp_path / "database.db", None)
     database = sqlite3.connect(tmp_path / "database.db")
-    found = read_matrices(database, "descriptors", "image_id")[1]
-    np.testing.assert_array_equal(found, bits.descriptors)
+    assert not read_matrices(database, "descriptors", "image_id")
+    assert read_matrices(database, "keypoints", "image_id")[1].shape == (6, 6)
     assert database.execute("SELECT COUNT(*) FROM two_view_geometries").fetchone() == (0,)
 
 

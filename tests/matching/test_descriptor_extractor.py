@@ -15,9 +15,11 @@ from doap_tf.features import (
     detect,
     frames_from_keypoints,
     orient,
+    radii,
     similarity_frames,
 )
 from doap_tf.matching import DescriptorExtractor, MatchStore
+from tests.features.pictures import photograph
 from tests.matching.scene import views
 
 
@@ -400,3 +402,24 @@ def test_binary_networks_drop_into_opencv():
     assert len(cv2.BFMatcher(extractor.defaultNorm()).match(rows, others)) == len(rows)
     empty = extractor.compute(image, [])[1]
     assert empty.shape == (0, 8) and empty.dtype == np.uint8
+
+
+def test_large_images_are_shrunk_and_frames_are_in_pixels_of_the_original():
+    image = photograph("camera")[:300, :401]
+    extractor = DescriptorExtractor("sift", "dog", 100, max_image_size=200)
+    found = extractor.extract(image)
+    small = cv2.resize(image, (200, 150), interpolation=cv2.INTER_AREA)
+    wanted = DescriptorExtractor("sift", "dog", 100).extract(small)
+    assert found.image_size == (401, 300) and len(found.frames) > 50
+    ratio = np.array([401 / 200, 2])
+    np.testing.assert_allclose(found.points + 0.5, (wanted.points + 0.5) * ratio)
+    np.testing.assert_allclose(radii(found.frames), radii(wanted.frames) * np.sqrt(ratio.prod()))
+    np.testing.assert_array_equal(found.descriptors, wanted.descriptors)
+    assert extractor.settings()["max_image_size"] == 200
+    large = DescriptorExtractor("sift", "dog", 100, max_image_size=401).extract(image)
+    np.testing.assert_array_equal(large.frames, detect(image, "dog", 100).frames)
+    mask = np.zeros_like(image)
+    mask[:, 200:] = 255
+    assert (extractor.detect_frames(image, mask).frames[:, 0, 2] > 195).all()
+    with pytest.raises(InputError, match="max_image_size must not be negative, but is -1"):
+        DescriptorExtractor("sift", max_image_size=-1)

@@ -38,6 +38,8 @@ def folder(tmp_path_factory):
     for name, image in (("a.png", first), ("b.png", second), ("c.png", first[:, 10:])):
         cv2.imwrite(str(folder / name), image)
     (folder / "broken.png").write_bytes(b"no picture")
+    (folder / "foreign").mkdir()
+    (folder / "foreign/database.db").touch()
     return folder
 
 
@@ -166,6 +168,12 @@ def test_sequential_and_listed_pairs(folder):
         (["--image1=a.png", "--image2=b.png", "--images=*.png"], "--images"),
         (["--image1=a.png", "--image2=b.png", "--estimator=best"], "estimator.*magsac"),
         (["--images=*.png", "--output=x", "--format=csv"], "--format"),
+        (["--images=*.png", "--output=x", "--camera=many"], "--camera.*auto"),
+        (["--images=*.png", "--output=x", "--camera_model=EYE"], "--camera_model.*SIMPLE_RADIAL"),
+        (
+            ["--images=*.png", "--output=foreign", "--format=colmap"],
+            "foreign/database.db.*--output",
+        ),
         (["--image1=a.png", "--image2=b.png", "--intrinsics=1,2"], "--intrinsics"),
         (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
         (["--image1=a.png", "--image2=b.png", "--model=sift", "--output=plain"], "--output"),
@@ -209,7 +217,8 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     for pair in report["pairs"]:
         assert pair["matches"] >= pair["inliers"] > 0 and np.shape(pair["model"]) == (3, 3)
 
-    second = run(folder, *arguments, "--format=colmap")
+    same = ["--detector=learned", "--threshold=3"]  # as by default for h5
+    second = run(folder, *arguments, *same, "--format=colmap")
     assert second.returncode == 0, second.stderr
     with sqlite3.connect(folder / "many/database.db") as database:
         rows = database.execute("SELECT rows FROM matches ORDER BY pair_id").fetchall()

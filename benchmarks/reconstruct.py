@@ -1,0 +1,177 @@
+"""Reconstructs a folder of photographs with COLMAP: by its own SIFT, and by our features.
+
+python benchmarks/reconstruct.py --images=photos
+python benchmarks/reconstruct.py --images=photos --models=colmap,doap-128 --folder=models
+
+`colmap` is COLMAP's SIFT, matcher and verification by its defaults; all others are what
+`match_main.py --format=colmap --model=…` writes by its defaults. COLMAP's incremental mapper then
+reconstructs each, by its defaults, and its model of most images counts. The program `colmap` is
+used where it is installed, otherwise pycolmap (`pip install doap_tf[colmap]`).
+
+- images: registered, of all; points: in space; observations: of points in images; track: mean
+  number of images that observe a point.
+- error: mean distance, in pixels, of an observation from the projection of its point.
+- minutes: wall time; cpu: minutes of processor time. match: until the matches are verified; map:
+  the mapper.
+
+With --folder the databases and models stay; matches that are there are not computed again, and
+their minutes are then missing.
+"""
+
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import flags
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import measuring
+
+from doap_tf import command_line
+from doap_tf.drawing.tables import Table
+from doap_tf.errors import InputError
+from doap_tf.readers.colmap_model import Model, read_model
+from doap_tf.readers.images import IMAGE_SUFFIXES
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("images", None, "Folder of photographs.", required=True)
+flags.DEFINE_list(
+    "models",
+    ["colmap", "rootsift", "doap-128", "doap-mobile-256b"],
+    "colmap for COLMAP's SIFT, and what match_main.py --model takes; --flags of match_main.py may "
+    "follow, as in 'doap-128 --threshold=2'.",
+)
+flags.DEFINE_string("folder", None, "Folder for databases and models; by default a temporary one.")
+
+_MATCH = pathlib.Path(__file__).resolve().parent.parent / "match_main.py"
+_COLMAP = "colmap"
+#: COLMAP's commands, and the same for pycolmap.
+_PYCOLMAP = {
+    "feature_extractor": "extract_features(a.database_path, a.image_path)",
+    "exhaustive_matcher": "match_exhaustive(a.database_path)",
+    "mapper": "incremental_mapping(a.database_path, a.image_path, a.output_path)",
+}
+_PYCOLMAP_COMMAND = """
+import argparse, pycolmap
+parser = argparse.ArgumentParser()
+for name in ("database_path", "image_path", "output_path"):
+    parser.add_argument("--" + name)
+a = parser.parse_args()
+pycolmap.{call}
+"""
+
+
+class _Time(NamedTuple):
+    """Seconds that a command took."""
+
+    wall: float
+    cpu: float
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    images = pathlib.Path(FLAGS.images)
+    count = sum(path.suffix.lower() in IMAGE_SUFFIXES for path in images.rglob("*"))
+    if count < 2:
+        raise InputError(f"--images={images} holds {count} images; give a folder of at least two.")
+    measuring.print_setting("numpy", "opencv-contrib-python-headless", "pycolmap")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(FLAGS.folder or temporary)
+        rows = {}
+        for model in FLAGS.models:
+            rows[model] = _reconstruct(model, images, count, folder / model.replace("/", "_"))
+            print(Table(rows, "").markdown() + "\n", flush=True)
+
+
+def _reconstruct(model: str, images: pathlib.Path, count: int, folder: pathlib.Path) -> Mapping:
+    """Returns a row of the table."""
+    database, output = folder / "database.db", folder / "sparse"
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    paths = {"database_path": database, "image_path": images}
+    matching = None
+    if not database.exists():
+        if model == _COLMAP:
+            matching = _run(_colmap("feature_extractor", paths), folder)
+            second = _run(_colmap("exhaustive_matcher", {"database_path": database}), folder)
+            matching = _Time(matching.wall + second.wall, matching.cpu + second.cpu)
+        else:
+            name, *further = model.split()
+            command = [sys.executable, _MATCH, f"--images={images}"]
+            command += ["--format=colmap", f"--model={name}", f"--output={folder}", *further]
+            matching = _run(command, folder)
+    mapping = _run(_colmap("mapper", {**paths, "output_path": output}), folder)
+    times = {"match": matching, "map": mapping}
+    return {
+        **_scores([read_model(path, images) for path in sorted(output.glob("*"))], count),
+        **{
+            f"{name}, {kind}": f"{getattr(taken, attribute) / 60:.1f}"
+            for kind, attribute in (("minutes", "wall"), ("cpu", "cpu"))
+            for name, taken in times.items()
+            if taken is not None
+        },
+    }
+
+
+def _scores(models: list[Model], count: int) -> dict[str, str]:
+    """Scores of the model of most images; `count` is how many there could be."""
+    if not models:
+        return {"images": f"0/{count}"}
+    best = max(models, key=lambda model: (len(model.images), len(model.ids)))
+    errors = []
+    for image in best.images:
+        seen = image.points >= 0
+        places = best.places[np.searchsorted(best.ids, image.points[seen])]
+        projected = best.cameras[image.camera].project(
+            places @ image.rotation.T + image.translation
+        )
+        errors.append(np.linalg.norm(projected - image.keypoints[seen], axis=1))
+    distances = np.concatenate(errors)
+    return {
+        "images": f"{len(best.images)}/{count}",
+        "points": f"{len(best.ids):,}",
+        "observations": f"{len(distances):,}",
+        "track": f"{len(distances) / len(best.ids):.2f}",
+        "error": f"{distances.mean():.3f}",
+    }
+
+
+def _colmap(name: str, paths: Mapping[str, Any]) -> list[Any]:
+    """A command line of COLMAP's, on the CPU."""
+    arguments = [text for key, value in paths.items() for text in (f"--{key}", value)]
+    program = shutil.which("colmap")
+    if program is None:
+        if measuring.peer("pycolmap") is None:
+            raise InputError("there is no COLMAP: install colmap, or pip install doap_tf[colmap].")
+        return [sys.executable, "-c", _PYCOLMAP_COMMAND.format(call=_PYCOLMAP[name]), *arguments]
+    known = subprocess.run([program, name, "-h"], capture_output=True, text=True).stdout
+    for option in ("Sift", "Feature"):  # the second since 3.13
+        for stage in ("Extraction", "Matching"):
+            if f"--{option}{stage}.use_gpu" in known:
+                arguments += [f"--{option}{stage}.use_gpu", "0"]
+    return [program, name, *arguments]
+
+
+def _run(command: Sequence[Any], folder: pathlib.Path) -> _Time:
+    """Runs a command, what it prints going to a file in `folder`."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    with open(folder / "log.txt", "a") as log:
+        finished = subprocess.run(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if finished.returncode:
+        last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
+        raise InputError(f"{command[1]} failed ({' '.join(last)}).")
+    cpu = sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_utime", "ru_stime"))
+    return _Time(wall, cpu)
+
+
+if __name__ == "__main__":
+    command_line.run(main)

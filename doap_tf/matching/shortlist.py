@@ -1,0 +1,145 @@
+"""Shortlisting the pairs of a collection that may overlap, by one signature an image (VLAD)."""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+
+import cv2
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.files import write_atomically
+from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import Features
+from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.pair_selection import Pair
+from doap_tf.metrics import NORM_L2, nearest
+
+_WORDS = 64
+_SAMPLED_IMAGES = 500
+_SAMPLED_ROWS = 200  # of the strongest features of each
+_ROWS_PER_WORD = 32  # or more; with fewer, words would be single descriptors
+_ITERATIONS = 20
+
+Read = Callable[[str], Features]
+Sign = Callable[[Sequence[str], Read, np.ndarray], np.ndarray]
+
+
+def retrieval_pairs(
+    names: Sequence[str],
+    store: MatchStore,
+    neighbours: int,
+    record: str | os.PathLike,
+    sign: Sign | None = None,
+) -> list[Pair]:
+    """Returns every image with those that look most like it, each pair once.
+
+    Args:
+        names: The images.
+        store: Holds their features.
+        neighbours: How many of the nearest each image is paired with.
+        record: File that keeps the pairs; the same images get the same pairs from it.
+        sign: What makes the signatures; `make_signatures` by default.
+    """
+    check_neighbours(neighbours)
+    contents = store.contents()
+    images = [[name, contents[name]] for name in names]
+    key = hashlib.sha256(json.dumps([neighbours, _WORDS, images]).encode()).hexdigest()
+    record = pathlib.Path(record)
+    if record.exists():
+        known = json.loads(record.read_text("utf-8"))
+        if known["key"] == key:
+            return [(first, second) for first, second in known["pairs"]]
+    codebook = learn_codebook(names, store.read_features)
+    signatures = (sign or make_signatures)(names, store.read_features, codebook)
+    pairs = nearest_pairs(names, signatures, neighbours)
+    with write_atomically(record) as path:
+        path.write_text(json.dumps({"key": key, "pairs": pairs}), "utf-8")
+    return pairs
+
+
+def learn_codebook(names: Sequence[str], read: Read) -> np.ndarray:
+    """Learns visual words from a bounded sample of a collection's own descriptors.
+
+    Args:
+        names: The images.
+        read: Gives the features of an image.
+
+    Returns:
+        Words, float32 [W, D]; the same collection gives the same words.
+    """
+    chosen = np.unique(np.linspace(0, len(names) - 1, _SAMPLED_IMAGES).round().astype(int))
+    rows = []
+    for place in chosen:
+        features = read(names[place])
+        rows.append(unit_rows(features.descriptors[:_SAMPLED_ROWS], features.norm))
+    sample = np.ascontiguousarray(np.concatenate(rows), np.float32)
+    if not len(sample):
+        raise InputError(f"none of {len(names)} images has a feature to compare it by.")
+    cv2.setRNGSeed(0)
+    criteria = (cv2.TERM_CRITERIA_MAX_ITER + cv2.TERM_CRITERIA_EPS, _ITERATIONS, 1e-4)
+    words = min(_WORDS, -(-len(sample) // _ROWS_PER_WORD))
+    labels = np.empty((len(sample), 1), np.int32)  # filled
+    centres = cv2.kmeans(sample, words, labels, criteria, 1, cv2.KMEANS_PP_CENTERS)[2]
+    return np.asarray(centres)
+
+
+def make_signatures(names: Sequence[str], read: Read, codebook: np.ndarray) -> np.ndarray:
+    """Returns the signatures of images, float32 [N, W · D], of unit length.
+
+    A signature is the VLAD of Jégou et al. with the later normalisations: directions of the
+    residuals summed for each word, each sum and then the whole brought to unit length. An image
+    without features has zeros.
+
+    Args:
+        names: The images.
+        read: Gives the features of an image.
+        codebook: Words, float32 [W, D].
+    """
+    signatures = np.zeros((len(names), codebook.size), np.float32)
+    for signature, name in zip(signatures, names, strict=True):
+        features = read(name)
+        rows = unit_rows(features.descriptors, features.norm)
+        if not len(rows):
+            continue
+        words = nearest(rows, codebook, NORM_L2)[0][:, 0]
+        directions = _unit(rows - codebook[words])
+        sums = np.zeros_like(codebook)
+        np.add.at(sums, words, directions)
+        signature[:] = _unit(_unit(sums).reshape(1, -1))
+    return signatures
+
+
+def nearest_pairs(names: Sequence[str], signatures: np.ndarray, neighbours: int) -> list[Pair]:
+    """Returns every image with its nearest ones, each pair once, in the order of the names.
+
+    Images without features are left out. The search is exact; its time grows with the square of the
+    number of images.
+
+    Args:
+        names: The images.
+        signatures: Their signatures, float32 [N, S].
+        neighbours: How many of the nearest each image is paired with.
+    """
+    check_neighbours(neighbours)
+    # Zeros would be nearer to every image than most others are.
+    signed = np.flatnonzero(signatures.any(axis=1))
+    rows = signatures[signed]
+    found = signed[nearest(rows, rows, NORM_L2, min(neighbours + 1, len(rows)))[0]]
+    pairs: set[tuple[int, int]] = set()
+    for place, row in zip(signed.tolist(), found.tolist(), strict=True):
+        others = [other for other in row if other != place][:neighbours]
+        pairs.update((min(place, other), max(place, other)) for other in others)
+    return [(names[first], names[second]) for first, second in sorted(pairs)]
+
+
+def check_neighbours(neighbours: int) -> None:
+    """Raises an InputError unless `nearest_pairs` takes this."""
+    if neighbours < 1:
+        raise InputError(f"neighbours must be at least 1, not {neighbours}.")
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)

@@ -1,0 +1,144 @@
+"""The real COLMAP, by its command or as pycolmap, reconstructs what the database holds."""
+
+import itertools
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from doap_tf.features import similarity_frames
+from doap_tf.matching import Cameras, Features, MatchStore, verify, write_colmap
+from doap_tf.matching.match_store import StoredMatches
+from doap_tf.readers.colmap_model import read_model
+from tests.reconstruction import FOCAL, HEIGHT, WIDTH, make_scene, write_images, write_source
+
+BENCHMARK = pathlib.Path(__file__).parents[2] / "benchmarks/reconstruct.py"
+SCENE = make_scene(noise=0.1)
+INTRINSICS = np.array([[FOCAL, 0, WIDTH / 2 - 0.5], [0, FOCAL, HEIGHT / 2 - 0.5], [0, 0, 1]])
+
+
+def write_database(folder, norm=cv2.NORM_L2, geometry="fundamental"):
+    """Writes what the scene's views see, matched by the points that are known."""
+    write_images(SCENE, folder / "images")
+    database = folder / "database.db"
+    names = [view.name for view in SCENE.views]
+    pairs = []
+    with MatchStore(folder / "finished.db", {}) as store:
+        for view in SCENE.views:
+            count = len(view.ids)
+            frames = similarity_frames(*(view.keypoints - 0.5).T, np.full(count, 2.0))
+            rows = np.zeros((count, 128), np.float32)
+            if norm == cv2.NORM_HAMMING:
+                rows = np.zeros((count, 32), np.uint8)
+            content = Features(frames, np.zeros(count, np.float32), rows, norm, (WIDTH, HEIGHT))
+            store.write_features(view.name, "0", content)
+        for first, second in itertools.combinations(SCENE.views, 2):
+            _, *indices = np.intersect1d(first.ids[:-1], second.ids[:-1], return_indices=True)
+            points1 = first.keypoints[indices[0]] - 0.5
+            points2 = second.keypoints[indices[1]] - 0.5
+            model, inliers, _ = verify(points1, points2, "fundamental", threshold=2.0)
+            matches = StoredMatches(
+                np.stack(indices, axis=1), np.ones(len(inliers), np.float32), inliers, model
+            )
+            store.write_pair(first.name, second.name, matches)
+            pairs.append((first.name, second.name))
+        cameras = Cameras(model="SIMPLE_PINHOLE", intrinsics=INTRINSICS)
+        write_colmap(store, names, pairs, database, geometry, cameras)
+    return database, pairs
+
+
+def check_poses(centres):
+    """Compares distances between cameras, {name: [3]}, with the scene's up to one scale."""
+    true = {view.name: -cv2.Rodrigues(view.vector)[0].T @ view.translation for view in SCENE.views}
+    assert centres.keys() == true.keys()
+    found, wanted = (
+        np.array([np.linalg.norm(of[a] - of[b]) for a, b in itertools.combinations(true, 2)])
+        for of in (centres, true)
+    )
+    np.testing.assert_allclose(found / found.mean(), wanted / wanted.mean(), rtol=0.05)
+
+
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+@pytest.mark.parametrize("norm", [cv2.NORM_L2, cv2.NORM_HAMMING], ids=["floats", "bits"])
+def test_colmap_maps_the_database(tmp_path, norm):
+    database, _ = write_database(tmp_path, norm)
+    model = tmp_path / "sparse"
+    model.mkdir()
+    command = ["colmap", "mapper", "--database_path", database, "--output_path", model]
+    command += ["--image_path", tmp_path / "images", "--Mapper.init_min_tri_angle", "4"]
+    subprocess.run(command, check=True, capture_output=True)
+    found = read_model(model / "0", tmp_path / "images")
+    check_poses({image.name: image.centre for image in found.images})
+    (camera,) = found.cameras.values()
+    assert abs(camera.focal_length / FOCAL - 1) < 0.05
+    assert len(found.ids) > 0.7 * len(SCENE.ids)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verified", [True, False], ids=["by doap_tf", "by COLMAP"])
+def test_pycolmap_opens_verifies_and_maps_the_database(tmp_path, verified):
+    pycolmap = pytest.importorskip("pycolmap")
+    path, pairs = write_database(tmp_path, geometry="fundamental" if verified else None)
+    with pycolmap.Database.open(str(path)) as database:
+        (camera,) = database.read_all_cameras()
+        assert camera.model == pycolmap.CameraModelId.SIMPLE_PINHOLE
+        np.testing.assert_allclose(camera.params, [FOCAL, WIDTH / 2, HEIGHT / 2])
+        assert camera.has_prior_focal_length
+        for view in SCENE.views:
+            image = database.read_image_with_name(view.name)
+            keypoints = database.read_keypoints(image.image_id)
+            np.testing.assert_allclose(keypoints[:, :2], view.keypoints, atol=1e-3)
+        assert database.num_matched_image_pairs() == len(pairs)
+    if not verified:
+        listed = tmp_path / "pairs.txt"
+        listed.write_text("".join(f"{name1} {name2}\n" for name1, name2 in pairs))
+        pycolmap.verify_matches(str(path), str(listed))
+    with pycolmap.Database.open(str(path)) as database:
+        assert database.num_verified_image_pairs() > len(pairs) / 2
+    options = pycolmap.IncrementalPipelineOptions()
+    options.mapper.init_min_tri_angle = 4
+    models = pycolmap.incremental_mapping(
+        str(path), str(tmp_path / "images"), str(tmp_path), options=options
+    )
+    best = max(models.values(), key=lambda model: model.num_reg_images())
+    check_poses({image.name: image.projection_center() for image in best.images.values()})
+    assert best.compute_mean_reprojection_error() < 0.5
+
+
+def test_the_benchmark_scores_a_model(tmp_path):
+    write_source(SCENE, tmp_path)
+    script = f"""
+import sys
+sys.path.insert(0, {str(BENCHMARK.parent)!r})
+import reconstruct
+models = [reconstruct.read_model("sparse/0", "images")]
+print(*reconstruct._scores(models, 9).values())
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert finished.returncode == 0, finished.stderr
+    images, points, observations, track, error = finished.stdout.split()
+    seen = sum((view.ids >= 0).sum() for view in SCENE.views)
+    assert (images, points, observations) == ("7/9", str(len(SCENE.ids)), f"{seen:,}")
+    assert track == f"{seen / len(SCENE.ids):.2f}"
+    # The mean length of normal vectors with σ = 0.1.
+    assert float(error) == pytest.approx(0.1 * np.sqrt(np.pi / 2), rel=0.1)
+
+
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+def test_the_benchmark_reconstructs(tmp_path):
+    write_images(SCENE, tmp_path / "images")
+    command = [sys.executable, str(BENCHMARK), "--images=images", "--models=sift"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    assert "| sift | 7/7 | " in finished.stdout
+    (tmp_path / "images/empty").mkdir()
+    refused = subprocess.run(
+        [*command, "--images=images/empty"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert refused.returncode == 2 and "images/empty holds 0 images" in refused.stderr

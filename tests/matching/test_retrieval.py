@@ -1,0 +1,168 @@
+import json
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.matching import DescriptorExtractor, Features, Matcher, MatchStore, match_collection
+from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.shortlist import (
+    learn_codebook,
+    make_signatures,
+    nearest_pairs,
+    retrieval_pairs,
+)
+from tests.features.pictures import photograph
+from tests.matching.test_match_main import run
+
+
+def features(rows, norm=cv2.NORM_L2):
+    count = len(rows)
+    return Features(np.zeros((count, 2, 3)), np.zeros(count, np.float32), rows, norm, (9, 9))
+
+
+@pytest.fixture
+def collection():
+    """Four images, the first two and the last two alike, as floats and as bits."""
+    random = np.random.default_rng(0)
+    scenes = random.standard_normal((2, 60, 64)).astype(np.float32)
+    rows = {
+        name: scenes[number // 2] + 0.3 * random.standard_normal((60, 64))
+        for number, name in enumerate("abcd")
+    }
+    return {
+        cv2.NORM_L2: {name: features(r.astype(np.float32)) for name, r in rows.items()},
+        cv2.NORM_HAMMING: {
+            name: features(np.packbits(r > 0, axis=1), cv2.NORM_HAMMING) for name, r in rows.items()
+        },
+    }
+
+
+@pytest.mark.parametrize("norm", [cv2.NORM_L2, cv2.NORM_HAMMING])
+def test_images_of_one_scene_are_paired(collection, norm):
+    read = collection[norm].__getitem__
+    codebook = learn_codebook("abcd", read)
+    np.testing.assert_array_equal(codebook, learn_codebook("abcd", read))
+    signatures = make_signatures("abcd", read, codebook)
+    np.testing.assert_allclose(np.linalg.norm(signatures, axis=1), 1, rtol=1e-5)
+    assert nearest_pairs("abcd", signatures, 1) == [("a", "b"), ("c", "d")]
+
+
+def test_a_signature_is_a_vlad_of_directions(collection):
+    read = collection[cv2.NORM_L2].__getitem__
+    codebook = learn_codebook("abcd", read).astype(np.float64)
+    rows = unit_rows(read("b").descriptors, cv2.NORM_L2).astype(np.float64)
+    expected = np.zeros_like(codebook)
+    for row in rows:
+        word = np.argmin(((row - codebook) ** 2).sum(axis=1))
+        difference = row - codebook[word]
+        if difference.any():
+            expected[word] += difference / np.linalg.norm(difference)
+    for total in expected:
+        total /= max(np.linalg.norm(total), 1e-12)
+    expected /= np.linalg.norm(expected)
+    found = make_signatures("b", read, codebook.astype(np.float32))[0]
+    np.testing.assert_allclose(found, expected.ravel(), atol=2e-4)
+
+
+def test_pairs_are_the_union_of_the_nearest_each_once():
+    random = np.random.default_rng(1)
+    names = [f"{number:02d}" for number in range(23)]
+    signatures = random.standard_normal((23, 5)).astype(np.float32)
+    signatures[7] = signatures[4]  # the same image twice
+    distances = ((signatures[:, None].astype(float) - signatures) ** 2).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    order = np.argsort(distances, axis=1, kind="stable")
+    expected = {
+        tuple(sorted((names[place], names[other])))
+        for place in range(23)
+        for other in order[place, :3]
+    }
+    assert nearest_pairs(names, signatures, 3) == sorted(expected)
+    assert len(nearest_pairs(names, signatures, 99)) == 23 * 22 / 2
+    with pytest.raises(InputError, match="at least 1, not 0"):
+        nearest_pairs(names, signatures, 0)
+
+
+def test_an_image_without_features_does_not_stop_the_others(collection):
+    images = {**collection[cv2.NORM_L2], "e": features(np.zeros((0, 64), np.float32))}
+    signatures = make_signatures("abcde", images.get, learn_codebook("abcde", images.get))
+    assert nearest_pairs("abcde", signatures, 1) == [("a", "b"), ("c", "d")]
+    with pytest.raises(InputError, match="none of 1 images has a feature"):
+        learn_codebook("e", images.get)
+
+
+def test_a_second_run_has_the_same_pairs_and_a_changed_collection_others(tmp_path, monkeypatch):
+    picture = photograph("astronaut")
+    parts = {"a": (0, 0), "b": (0, 40), "c": (200, 200), "d": (200, 240)}
+    images = {}
+    for name, (top, left) in parts.items():
+        images[name] = tmp_path / f"{name}.png"
+        cv2.imwrite(str(images[name]), picture[top : top + 200, left : left + 200])
+    record = tmp_path / "shortlist.json"
+    extractor = DescriptorExtractor("sift", "dog", max_keypoints=100)
+
+    def matched(**choice):
+        with MatchStore(tmp_path / "finished.db", {}) as store:
+            return match_collection(
+                images,
+                lambda names: retrieval_pairs(names, store, 1, record, **choice),
+                extractor,
+                Matcher(),
+                store,
+            )
+
+    def refuse(*arguments):
+        raise AssertionError
+
+    assert matched().pairs == [("a", "b"), ("c", "d")]
+    assert len(json.loads(record.read_text())["pairs"]) == 2
+    assert matched(sign=refuse).pairs == [("a", "b"), ("c", "d")]
+    cv2.imwrite(str(images["d"]), picture[10:210, 20:220])
+    with pytest.raises(AssertionError):
+        matched(sign=refuse)
+    assert ("a", "d") in matched().pairs or ("b", "d") in matched().pairs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    picture = photograph("astronaut")
+    for name, (top, left) in {"a": (0, 0), "b": (0, 40), "c": (200, 200), "d": (200, 240)}.items():
+        cv2.imwrite(str(folder / f"{name}.png"), picture[top : top + 200, left : left + 200])
+    return folder
+
+
+def test_the_command_matches_the_shortlist(folder):
+    arguments = ["--images=*.png", "--model=sift", "--detector=dog", "--max_keypoints=100"]
+    finished = run(folder, *arguments, "--pairs=retrieval", "--neighbours=1", "--output=out")
+    assert "4 of 4 images, 2 of 2 pairs" in finished.stdout, finished.stderr
+    assert (folder / "out/pairs.txt").read_text() == "a.png b.png\nc.png d.png\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--images=a.png", "--pairs=retrieval"], "one image"),
+        (["--images=*.png", "--pairs=retrieval", "--neighbours=0"], "neighbours.*not 0"),
+        (["--images=*.png", "--neighbours=3"], "--neighbours.*--pairs=retrieval"),
+    ],
+)
+def test_bad_input_is_one_line_before_any_work(folder, arguments, message):
+    finished = run(folder, *arguments, "--model=sift", "--output=none")
+    assert finished.returncode == 2 and not (folder / "none").exists()
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("error: ") and re.search(message, line)
+
+
+def test_without_beam_the_command_says_what_to_install(folder):
+    program = "import sys; sys.modules['apache_beam'] = None\n"
+    program += "from doap_tf.commands import match; match.run()"
+    arguments = ["--images=*.png", "--beam_options=--runner=DirectRunner", "--output=none"]
+    finished = run(folder, *arguments, "--model=sift", program=["-c", program])
+    assert finished.returncode == 2 and not (folder / "none").exists()
+    assert re.fullmatch(
+        r"error: Apache Beam is not installed: .*doap_tf\[beam\].*\n", finished.stderr
+    )
