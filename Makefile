@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 MAKE_TFLITE := $(BIN)/python -c 'from doap_tf.descriptors import shipped; shipped.make_tflite_files()'
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint format docs wheel clean
+.PHONY: quickstart test lint format docs wheel page demo browser test-web clean
 
 .venv/ready: setup.py setup.cfg pyproject.toml
 	@echo "Installing doap_tf and the packages it needs into .venv (minutes the first time)"
@@ -49,5 +49,32 @@ wheel: .venv/ready
 	@$(MAKE_TFLITE)
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 
+# The page that matches two photographs, on port PORT.
+PORT ?= 8000
+
+web/node_modules/ready: web/package-lock.json
+	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' 2>/dev/null && command -v npm >/dev/null || \
+		{ echo "error: the page needs Node 20 or newer with npm: see https://nodejs.org" >&2; exit 2; }
+	@echo "Installing the packages of the page from npm"
+	@npm --prefix web ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+web/public/models/index.json: .venv/ready web/export_models.py doap_tf/features/weights/keypoints.tflite
+	@echo "Exporting networks for the page (minutes)"
+	@$(BIN)/python web/export_models.py
+
+# Static files in web/dist, for any host.
+page: web/node_modules/ready web/public/models/index.json
+	@npm --prefix web run --silent build
+
+demo: page
+	@node web/serve.mjs $(PORT)
+
+browser: web/node_modules/ready
+	@node web/tests/browser.mjs
+
+test-web: browser page
+	@npm --prefix web test --silent
+
 clean:
-	rm -rf .venv build dist *.egg-info runs
+	rm -rf .venv build dist *.egg-info runs web/dist web/node_modules web/public/models web/public/samples web/screenshots

@@ -290,7 +290,7 @@ def test_targets_of_make_exist():
 
 
 def test_networks_ship():
-    assert set(re.findall(r"doap-(?:st-|mobile-)?\d+b?\b", EVERYTHING)) <= set(
+    assert set(re.findall(r"doap-(?:st-|mobile-|fast-|tiny-)?\d+b?\b", EVERYTHING)) <= set(
         doap_tf.list_pretrained()
     )
 

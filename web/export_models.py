@@ -1,0 +1,146 @@
+"""Writes what the page needs besides its code: networks, samples, and numbers for its tests.
+
+    python web/export_models.py
+
+`public/models` gets the .tflite files of `export_main.py` that browsers can run, those of fixed
+shapes, and `index.json`, the list that the page offers. `public/samples` gets two views of a
+photograph of scikit-image and the homography between them. `tests/fixture.json` holds what Python
+computes from the samples, for `make test-web`.
+"""
+
+import base64
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import cv2
+import numpy as np
+import skimage.data
+
+from doap_tf import tflite_metadata
+from doap_tf.descriptors.litert_backend import LiteRTBackend
+from doap_tf.features.cutting import Pyramid
+from doap_tf.features.detectors import detect
+from doap_tf.features.frames import angles, radii
+from doap_tf.matching import DescriptorExtractor, Matcher, match_descriptors, write_matches
+from doap_tf.metrics import NORM_HAMMING
+from doap_tf.readers.images import as_grey, read_image
+
+#: Binary networks that ship; the first is the page's default.
+NETWORKS = ("doap-fast-256b", "doap-tiny-256b", "doap-mobile-256b", "doap-256b")
+PRECISIONS = ("float32", "float16", "int8")
+BATCH = 64
+TILE = 128  # pixels each way that the detector's network scores at once
+
+WEB = pathlib.Path(__file__).parent
+MODELS, SAMPLES = WEB / "public" / "models", WEB / "public" / "samples"
+FIXTURE = WEB / "tests" / "fixture.json"
+_KEYPOINTS, _PATCHES, _RATIO = 800, 256, 0.9
+
+
+def export_models() -> dict:
+    """Writes the networks to public/models; returns the list of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        _export("learned", folder, f"--image_sizes={TILE}x{TILE}")
+        detector = _entry(pathlib.Path(folder, f"learned-{TILE}x{TILE}.tflite"))
+        networks = []
+        for name in NETWORKS:
+            _export(name, folder, f"--batch_sizes={BATCH}", f"--precisions={','.join(PRECISIONS)}")
+            for precision in PRECISIONS:
+                path = pathlib.Path(folder, f"{name}-{precision}-batch{BATCH}.tflite")
+                networks.append({"name": name, **_entry(path)})
+    return {"detector": detector, "networks": networks}
+
+
+def _export(model: str, folder: str, *flags: str) -> None:
+    command = [sys.executable, str(WEB.parent / "export_main.py"), "--formats=tflite"]
+    subprocess.run([*command, f"--model={model}", f"--export_dir={folder}", *flags], check=True)
+
+
+def _entry(path: pathlib.Path) -> dict:
+    """Copies a file to public/models and returns its line in the list."""
+    MODELS.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, MODELS / path.name)
+    content = path.read_bytes()
+    return {"file": path.name, "bytes": len(content), **tflite_metadata.read(content)}
+
+
+def make_samples() -> None:
+    """Writes public/samples: coffee, CC0 by Rachel Michetti, and a second view of it."""
+    first = cv2.cvtColor(skimage.data.coffee(), cv2.COLOR_RGB2BGR)
+    width, height = 560, 420
+    corners = np.float32([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]])
+    seen = np.float32([[150, 12], [588, 110], [500, 392], [22, 300]])  # of the first view
+    homography = cv2.getPerspectiveTransform(seen, corners)
+    second = cv2.warpPerspective(first, homography, (width, height), flags=cv2.INTER_CUBIC)
+    second = cv2.convertScaleAbs(second, alpha=0.75, beta=20)
+    SAMPLES.mkdir(parents=True, exist_ok=True)
+    for name, image in (("one", first), ("two", second)):
+        cv2.imwrite(str(SAMPLES / f"{name}.jpg"), image, [cv2.IMWRITE_JPEG_QUALITY, 88])
+    _write(SAMPLES / "truth.json", {"homography": homography.tolist()})
+
+
+def make_fixture(entries: list[dict]) -> None:
+    """Writes tests/fixture.json for networks of the list."""
+    images = [as_grey(read_image(SAMPLES / f"{name}.jpg")) for name in ("one", "two")]
+    found = [detect(image, "learned", _KEYPOINTS) for image in images]
+    patches, networks = {}, []
+    for entry in entries:
+        extent = f"{entry['input_size']} pixels, magnification {entry['magnification']:g}"
+        if extent not in patches:
+            patches[extent] = [
+                Pyramid(image).cut(frames, entry["input_size"], entry["magnification"])
+                for image, (frames, _) in zip(images, found, strict=True)
+            ]
+        backend = LiteRTBackend(MODELS / entry["file"])
+        rows = [backend.infer(cut[..., np.newaxis]) for cut in patches[extent]]
+        matches = match_descriptors(*rows, NORM_HAMMING, "mutual_ratio", _RATIO)
+        networks.append(
+            {
+                "file": entry["file"],
+                "patches": extent,
+                "descriptors": _base64(rows[0][:_PATCHES]),
+                "matches": matches.indices.tolist(),
+            }
+        )
+    keypoints = [
+        np.column_stack([frames[:, :, 2], radii(frames), angles(frames), responses])
+        for frames, responses in found
+    ]
+    extractor, matcher = DescriptorExtractor(NETWORKS[0]), Matcher("mutual_ratio")
+    pair = matcher.match(*(extractor.extract(image) for image in images))
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "matches.json")
+        write_matches(path, pair, extractor.settings() | matcher.settings())
+        record = json.loads(path.read_text())
+    _write(
+        FIXTURE,
+        {
+            "grey": [_base64(image) for image in images],
+            "keypoints": [rows.round(5).tolist() for rows in keypoints],
+            "patches": {extent: _base64(cut[0][:_PATCHES]) for extent, cut in patches.items()},
+            "ratio": _RATIO,
+            "default": NETWORKS[0],
+            "networks": networks,
+            "record_keys": list(record),
+            "settings_keys": list(record["settings"]),
+        },
+    )
+
+
+def _base64(array: np.ndarray) -> str:
+    return base64.b64encode(np.ascontiguousarray(array)).decode()
+
+
+def _write(path: pathlib.Path, record: dict) -> None:
+    path.write_text(json.dumps(record) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    models = export_models()
+    make_samples()
+    make_fixture(models["networks"])
+    _write(MODELS / "index.json", models)  # last: with it, all is there

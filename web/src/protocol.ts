@@ -1,0 +1,52 @@
+/** What the page and its worker say to each other. */
+
+import type { GeometryName } from "./geometries";
+import type { Keypoint } from "./keypoints";
+import type { Manifest } from "./manifest";
+import type { Matrix3 } from "./matrices";
+import type { Stage } from "./stopwatch";
+
+export interface Settings {
+  /** File of the network. */
+  network: string;
+  keypoints: number;
+  /** 1: no test of the ratio. */
+  ratio: number;
+  geometry: GeometryName;
+}
+
+/** A picture; features are kept as long as its number is used. */
+export interface NumberedImage {
+  number: number;
+  bitmap: ImageBitmap;
+}
+
+export type Work =
+  | { kind: "start" }
+  | { kind: "match"; first: NumberedImage; second: NumberedImage; settings: Settings; warp: boolean };
+
+export type Request = Work & { id: number };
+
+export interface Started {
+  manifest: Manifest;
+  threads: number;
+  milliseconds: number;
+}
+
+export interface Matched {
+  keypoints: [Keypoint[], Keypoint[]];
+  indices: [number, number][];
+  distances: number[];
+  inliers: boolean[];
+  model: Matrix3 | null;
+  /** The second picture seen from the first, if a homography was found. */
+  warped: ImageBitmap | null;
+  milliseconds: Partial<Record<Stage, number>>;
+  /** Milliseconds that the network took to load, now or earlier. */
+  loading: number;
+}
+
+export type Response = { id: number } & ({ result: Started | Matched } | { error: string });
+
+/** Pixels within which a match is an inlier. */
+export const THRESHOLD = 3;
