@@ -24,7 +24,12 @@ from doap_tf.errors import InputError
 FLAGS = flags.FLAGS
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
-_COLMAP_DEFAULTS = {"detector": "dog_dense", "threshold": 1.0}
+_COLMAP_DEFAULTS = {
+    "detector": "dog_dense",
+    "method": "mutual_ratio",
+    "ratio": 0.9,
+    "threshold": 1.0,
+}
 _NEIGHBOURS = 20  # of --pairs=retrieval
 
 # A pair
@@ -116,8 +121,16 @@ flags.DEFINE_list(
 flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
 
 # Matching
-flags.DEFINE_string("method", "mutual", "nearest, mutual, ratio or mutual_ratio.")
-flags.DEFINE_float("ratio", 0.8, "Lowe's ratio, for --method=ratio and mutual_ratio.")
+flags.DEFINE_string(
+    "method",
+    "mutual",
+    "nearest, mutual, ratio or mutual_ratio; for --format=colmap mutual_ratio by default.",
+)
+flags.DEFINE_float(
+    "ratio",
+    0.8,
+    "Lowe's ratio, for --method=ratio and mutual_ratio; for --format=colmap 0.9 by default.",
+)
 flags.DEFINE_string(
     "geometry",
     None,
@@ -352,8 +365,8 @@ def _matcher(default_geometry: str):
 
     geometry = FLAGS.geometry or default_geometry
     return Matcher(
-        FLAGS.method,
-        FLAGS.ratio,
+        _value("method"),
+        _value("ratio"),
         None if geometry == "none" else geometry,
         _value("threshold"),
         _intrinsics(),

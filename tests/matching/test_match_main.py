@@ -217,7 +217,7 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     for pair in report["pairs"]:
         assert pair["matches"] >= pair["inliers"] > 0 and np.shape(pair["model"]) == (3, 3)
 
-    same = ["--detector=learned", "--threshold=3"]  # as by default for h5
+    same = ["--detector=learned", "--method=mutual", "--threshold=3"]  # as by default for h5
     second = run(folder, *arguments, *same, "--format=colmap")
     assert second.returncode == 0, second.stderr
     with sqlite3.connect(folder / "many/database.db") as database:
