@@ -137,20 +137,25 @@ def draw_over_time(points: Sequence[tuple[float, float, str]], x: str, y: str) -
     """Draws points of time, score and name; our networks are coloured.
 
     Args:
-        points: Time, score and name of each.
+        points: Time, score and name of each. "NAME, VARIANT" is hollow and joined to NAME.
         x, y: Labels of the axes.
     """
-    figure = _figure(9, 5.5)
+    figure = _figure(9, 6)
     axes = figure.subplots()
-    for time, score, name in points:
+    places = {name: (time, score) for time, score, name in points}
+    for name, place in places.items():
         colour = _GREEN if name.startswith("doap-") else "#33475b"
-        axes.plot(time, score, "o", color=colour, fillstyle="none" if "," in name else "full")
-        axes.annotate(
-            name, (time, score), xytext=(6, 4), textcoords="offset points", fontsize="small"
-        )
+        base, _, variant = name.partition(", ")
+        if variant:
+            joined = zip(place, places.get(base, place), strict=True)
+            axes.plot(*joined, ":", color=colour, zorder=1)
+            axes.plot(*place, "o", color=colour, markerfacecolor="white")
+            continue
+        axes.plot(*place, "o", color=colour)
+        axes.annotate(name, place, xytext=(7, -3), textcoords="offset points", fontsize="small")
     axes.set_xscale("log")
     axes.set(xlabel=x, ylabel=y)
-    axes.margins(x=0.15, y=0.1)
+    axes.margins(x=0.2, y=0.08)
     axes.grid(**_GRID)
     return render(figure)
 
