@@ -77,19 +77,22 @@ def test_describing(run):
         assert len(ratios(output, "doap-mobile-256b, LiteRT int8", peer)) == 1
 
 
-def test_accuracy_over_time(run, tmp_path):
+def test_accuracy_over_time(tmp_path):
     for size in (32, 65):
         views = np.stack([layouts.views(np.random.default_rng(n), 3, size) for n in range(20)])
         groups = PatchGroups.from_arrays(views.reshape(-1, size, size), np.repeat(np.arange(20), 3))
         groups.save(tmp_path / str(size))
-    output = run(
-        "accuracy_over_time",
-        groups=[str(tmp_path / "32"), str(tmp_path / "65")],
-        models=["doap-tiny-256b"],
-        keypoints=300,
-        output=str(tmp_path / "plot.png"),
+    finished = subprocess.run(
+        [
+            *(sys.executable, str(FOLDER / "accuracy_over_time.py"), "--rounds=1"),
+            *(f"--groups={tmp_path / '32'},{tmp_path / '65'}", "--models=doap-tiny-256b"),
+            *("--keypoints=300", f"--output={tmp_path / 'plot.png'}"),
+        ],
+        capture_output=True,
+        text=True,
     )
-    lines = [line.split("|") for line in output.splitlines() if "|" in line]
+    assert finished.returncode == 0, finished.stderr
+    lines = [line.split("|") for line in finished.stdout.splitlines() if "|" in line]
     rows = {line[1].strip(): line[2:5] for line in lines}
     for name in ("doap-tiny-256b", "doap-tiny-256b, int8", "sift", "orb", "teblid", "vgg"):
         assert float(rows[name][0]) > 0 and 0 < float(rows[name][2]) <= 1

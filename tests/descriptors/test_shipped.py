@@ -111,7 +111,7 @@ def test_missing_files_are_made_once_into_the_cache(tiny, monkeypatch):
     np.testing.assert_allclose(descriptor.describe(patches), expected, atol=1e-5)
 
     # With the same weights and code it is used again; in a wheel it lies beside the weights.
-    monkeypatch.setattr(shipped, "_convert", lambda paths: made.update(paths))
+    monkeypatch.setattr(shipped, "_convert", lambda paths, precision: made.update(paths))
     made: dict = {}
     assert shipped.tflite_file("tiny") == file and not made
     file.rename(tiny / "weights" / file.name)

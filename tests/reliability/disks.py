@@ -230,7 +230,7 @@ def _features(version: int):
     from doap_tf.matching import Features
 
     frames = np.tile(np.array([[2.0, 0, 50], [0, 2, 50]]), (500, 1, 1))
-    rows = np.full((500, 16), version, np.float32)
+    rows = np.full((500, 128), version, np.float32)
     return Features(frames, np.ones(500, np.float32), rows, 4, (640, 480))
 
 
