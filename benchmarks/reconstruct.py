@@ -6,7 +6,7 @@ python benchmarks/reconstruct.py --images=photos --models=colmap,doap-128 --fold
 `colmap` is COLMAP's SIFT, matcher and verification by its defaults; all others are what
 `match_main.py --format=colmap --model=…` writes by its defaults. COLMAP's incremental mapper then
 reconstructs each, by its defaults, and its model of most images counts. The program `colmap` is
-used where it is installed, otherwise pycolmap (`pip install doap_tf[colmap]`).
+used where it is installed, otherwise pycolmap (`pip install '.[colmap]'`).
 
 - images: registered, of all; points: in space; observations: of points in images; track: mean
   number of images that observe a point.
@@ -150,7 +150,7 @@ def _colmap(name: str, paths: Mapping[str, Any]) -> list[Any]:
     program = shutil.which("colmap")
     if program is None:
         if measuring.peer("pycolmap") is None:
-            raise InputError("there is no COLMAP: install colmap, or pip install doap_tf[colmap].")
+            raise InputError("there is no COLMAP: install colmap, or pip install '.[colmap]'.")
         return [sys.executable, "-c", _PYCOLMAP_COMMAND.format(call=_PYCOLMAP[name]), *arguments]
     known = subprocess.run([program, name, "-h"], capture_output=True, text=True).stdout
     for option in ("Sift", "Feature"):  # the second since 3.13

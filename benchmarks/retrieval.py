@@ -1,7 +1,7 @@
 """Measures the shortlist of --pairs=retrieval: recall of overlapping pairs, and seconds an image.
 
-python benchmarks/retrieval.py --photos=/work/shared/data/photos --sizes=50,200,1000
-python benchmarks/retrieval.py --folder=/work/shared/data/sfm/lund --max_keypoints=2000
+python benchmarks/retrieval.py --photos=photos --sizes=50,200,1000
+python benchmarks/retrieval.py --folder=lund --max_keypoints=2000
 """
 
 import pathlib

@@ -30,7 +30,6 @@ _COLMAP_DEFAULTS = {
     "ratio": 0.9,
     "threshold": 1.0,
 }
-_NEIGHBOURS = 20  # of --pairs=retrieval
 
 # A pair
 flags.DEFINE_string("image1", None, "First image of a pair; without any, a sample is matched.")
@@ -50,9 +49,7 @@ flags.DEFINE_string(
     "--images without wildcards.",
 )
 flags.DEFINE_integer(
-    "neighbours",
-    None,
-    "Number of most similar images that --pairs=retrieval matches an image with; 20 by default.",
+    "neighbours", 20, "Number of most similar images that --pairs=retrieval matches an image with."
 )
 flags.DEFINE_string(
     "beam_options",
@@ -225,13 +222,12 @@ def _match_many() -> None:
     names = list(images)
     if len(names) < 2:
         raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
-    if FLAGS.neighbours is not None and FLAGS.pairs != "retrieval":
+    if FLAGS["neighbours"].present and FLAGS.pairs != "retrieval":
         raise InputError("--neighbours is for --pairs=retrieval only.")
     by_retrieval = FLAGS.pairs == "retrieval"
-    neighbours = _NEIGHBOURS if FLAGS.neighbours is None else FLAGS.neighbours
     pairs: Any
     if by_retrieval:
-        shortlist.check_neighbours(neighbours)
+        shortlist.check_neighbours(FLAGS.neighbours)
         pairs = matching.sequential_pairs(names, 1)  # every name, for the check below
     elif FLAGS.pairs == "exhaustive":
         pairs = matching.exhaustive_pairs(names)
@@ -261,7 +257,7 @@ def _match_many() -> None:
                 pairs = functools.partial(
                     shortlist.retrieval_pairs,
                     store=store,
-                    neighbours=neighbours,
+                    neighbours=FLAGS.neighbours,
                     record=folder / "shortlist.json",
                     sign=sign,
                 )

@@ -39,7 +39,7 @@ try:
     from apache_beam.options.pipeline_options import PipelineOptions
 except ModuleNotFoundError as error:
     raise InputError(
-        "Apache Beam is not installed: install it with `pip install 'doap_tf[beam]'`."
+        "Apache Beam is not installed: install it with `pip install '.[beam]'`."
     ) from error
 
 _SIGNATURES_PER_SHARD = 64

@@ -23,6 +23,7 @@ def patches_for(network, count=6, seed=0):
 
 def moved(network):
     """Gives the weights some life, so that no test passes because a map is still the identity."""
+    keras.utils.set_random_seed(0)
     network(patches_for(network), training=True)
     generator = np.random.default_rng(1)
     for variable in network.trainable_variables:
@@ -90,8 +91,9 @@ def test_patches_are_standardised_in_float32_under_a_mixed_policy():
 
 @pytest.mark.parametrize("options", VARIANTS)
 def test_compiles_under_xla(options):
-    network = moved(DescriptorNetwork(dropout=0.0, **options))
-    patches = patches_for(network)
+    # In float32 a unit that passes zero by rounding changes gradients by some per cent.
+    network = moved(DescriptorNetwork(dropout=0.0, dtype="float64", **options))
+    patches = patches_for(network, 64)
 
     def loss_gradient(patches):
         with tf.GradientTape() as tape:

@@ -164,5 +164,5 @@ def test_without_beam_the_command_says_what_to_install(folder):
     finished = run(folder, *arguments, "--model=sift", program=["-c", program])
     assert finished.returncode == 2 and not (folder / "none").exists()
     assert re.fullmatch(
-        r"error: Apache Beam is not installed: .*doap_tf\[beam\].*\n", finished.stderr
+        r"error: Apache Beam is not installed: .*\[beam\].*\n", finished.stderr
     )
