@@ -163,6 +163,4 @@ def test_without_beam_the_command_says_what_to_install(folder):
     arguments = ["--images=*.png", "--beam_options=--runner=DirectRunner", "--output=none"]
     finished = run(folder, *arguments, "--model=sift", program=["-c", program])
     assert finished.returncode == 2 and not (folder / "none").exists()
-    assert re.fullmatch(
-        r"error: Apache Beam is not installed: .*\[beam\].*\n", finished.stderr
-    )
+    assert re.fullmatch(r"error: Apache Beam is not installed: .*\[beam\].*\n", finished.stderr)
