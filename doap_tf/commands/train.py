@@ -92,7 +92,10 @@ flags.DEFINE_integer(
     "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
 )
 flags.DEFINE_string(
-    "teacher", "", "Network whose ranking of each list is learnt as well, such as doap-128."
+    "teacher",
+    "",
+    "Network whose ranking of each list is learnt as well, such as doap-128; the mean of several "
+    "with commas between them.",
 )
 flags.DEFINE_float("teacher_weight", 1.0, "Weight of learning from --teacher beside the loss.")
 

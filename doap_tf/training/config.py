@@ -39,7 +39,8 @@ class TrainingConfig:
             Hamming distance.
         bins: Number of histogram bins; 0 for the default of the distance.
         teacher: Network whose ranking of each list the network learns as well: anything that
-            `from_pretrained` takes; none if empty.
+            `from_pretrained` takes, or several with commas between them, whose similarities are
+            averaged; none if empty.
         teacher_weight: Weight of `DistillationLoss` beside the loss.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.

@@ -35,10 +35,11 @@ class TrainingStep(NetworkUpdate):
         super().__init__(config, strategy)
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
-        self._teacher = None
-        if config.teacher:
-            with strategy.scope(), self._precision():
-                self._teacher = _load_teacher(config.teacher, self.network.input_size)
+        with strategy.scope(), self._precision():
+            self._teachers = [
+                _load_teacher(name, self.network.input_size)
+                for name in filter(None, config.teacher.split(","))
+            ]
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0
             for variable in self.network.trainable_variables
@@ -72,7 +73,7 @@ class TrainingStep(NetworkUpdate):
         if self._config.turn:
             patches = turn_groups(patches, labels[:, 0], seed)
         variables = self.network.trainable_variables
-        taught = self._teacher(patches, training=False) if self._teacher else None
+        taught = self._taught(patches) if self._teachers else None
         with tf.GradientTape() as tape:
             descriptors = self._forward(patches, training=True)
             loss = objective = self.loss(labels, descriptors)
@@ -88,6 +89,11 @@ class TrainingStep(NetworkUpdate):
                 strict=True,
             )
         ]
+
+    def _taught(self, patches: tf.Tensor) -> tf.Tensor:
+        """Descriptors whose cosine similarities are the mean of the teachers'."""
+        descriptors = [teacher(patches, training=False) for teacher in self._teachers]
+        return tf.concat([tf.math.l2_normalize(rows, axis=1) for rows in descriptors], axis=1)
 
     def _decayed(self, variable: Any, gradient: tf.Tensor) -> tf.Tensor:
         if not variable.path.endswith("/kernel"):
