@@ -10,7 +10,7 @@ from doap_tf.descriptors import PatchDescriptor
 from doap_tf.errors import InputError
 
 _LARGEST_LIST = 1000
-_LEVELS = {"easy": range(1, 6), "hard": range(6, 11), "tough": range(11, 16)}
+LEVELS = {"easy": range(1, 6), "hard": range(6, 11), "tough": range(11, 16)}
 _HPATCHES_VIEWS = 16
 
 
@@ -73,7 +73,7 @@ class Validation:
             "fpr95": metrics.false_positive_rate(distances, matches),
         }
         if max(means) == _HPATCHES_VIEWS - 1:
-            for level, numbers in _LEVELS.items():
+            for level, numbers in LEVELS.items():
                 scores[f"matching_map_{level}"] = float(np.mean([means[v] for v in numbers]))
         return Evaluation(scores, distances[:half], distances[half:])
 
