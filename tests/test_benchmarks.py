@@ -270,6 +270,32 @@ def test_pairs_of_images(tmp_path):
     assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == len(lines)
 
 
+def test_retrieval(tmp_path):
+    for number in range(6):
+        picture = texture(np.random.default_rng(number), 300, 400)
+        cv2.imwrite(str(tmp_path / f"{number}.png"), picture)
+    finished = subprocess.run(
+        [
+            *(sys.executable, FOLDER / "retrieval.py", f"--photos={tmp_path}", "--sizes=10"),
+            *(f"--folder={tmp_path}", "--models=rootsift", "--detector=dog", "--clock=cpu"),
+            *("--max_keypoints=60", "--neighbours=2,9", "--inliers=0"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stderr
+    lines = [line.strip("|").split("|") for line in finished.stdout.splitlines() if "|" in line]
+    heads, _, real, *_, made = [[cell.strip() for cell in line] for line in lines]
+    real, made = (dict(zip(heads[1:], row[1:], strict=True)) for row in (real, made))
+    assert real["overlapping"] == real["pairs at 9"] == "15" and made["pairs at 9"] == "45"
+    assert real["recall at 9"] == made["recall at 9"] == "1.000"
+    assert 0 < int(made["overlapping"]) <= 10 and float(made["recall at 2"]) > 0.3
+    steps = ("describe", "codebook", "signature", "search", "match")
+    total = sum(float(made[f"{step}, ms"]) for step in steps)
+    assert float(made["whole, ms"]) == pytest.approx(total, abs=0.4)
+    assert float(made["match, ms a pair"]) * 4.5 == pytest.approx(float(made["match, ms"]), rel=0.1)
+
+
 def area_under_curve(errors, limit):
     """By summing the share of errors below many thresholds."""
     thresholds = (np.arange(2_000) + 0.5) / 2_000 * limit

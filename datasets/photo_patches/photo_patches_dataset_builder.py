@@ -1,9 +1,12 @@
 """Photo patches: groups cut HPatches-style from any photographs, webcams or image sequences."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
+import pathlib
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -34,6 +37,8 @@ class Builder(CutPatchesBuilder):
             hash of their names. Of scikit-image's photographs two are held out.
         parts: which of the splits `train` and `validation` are cut.
         processes: number of processes that cut patches; one per core if not given.
+        beam_options: Apache Beam's options as on a command line, to let its workers cut patches;
+            all of them must see the images and `data_dir` under the same paths.
         **kwargs: `data_dir` and `version` of every TFDS builder.
     """
 
@@ -46,6 +51,7 @@ class Builder(CutPatchesBuilder):
         "seed",
         "detector",
         "jitter",
+        "beam_options",
     )
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {
@@ -62,6 +68,7 @@ class Builder(CutPatchesBuilder):
         validation_fraction: float = 0.1,
         parts: Sequence[str] = ("train", "validation"),
         processes: int | None = None,
+        beam_options: str | None = None,
         config: None = None,
         **kwargs: Any,
     ):
@@ -73,6 +80,7 @@ class Builder(CutPatchesBuilder):
             raise InputError(f"kind {kind!r} requires a source, a folder of images")
         self._settings = settings or GroupSettings()
         self._processes = processes
+        self._beam_options = beam_options
         scenes = (
             default_scenes()
             if source is None
@@ -103,6 +111,7 @@ class Builder(CutPatchesBuilder):
             validation_fraction=validation_fraction,
             parts=parts,
             processes=processes,
+            beam_options=beam_options,
         )
 
     @classmethod
@@ -115,6 +124,7 @@ class Builder(CutPatchesBuilder):
         source: str | os.PathLike | None = None,
         kind: str = "photos",
         data_dir: str | os.PathLike | None = None,
+        beam_options: str | None = None,
         **settings: Any,
     ) -> "Builder":
         """See the base class; patches are cut at the size that is needed."""
@@ -122,21 +132,38 @@ class Builder(CutPatchesBuilder):
             source=source,
             kind=kind,
             data_dir=data_dir,
+            beam_options=beam_options,
             settings=GroupSettings(patch_size=size, **settings),
             validation_fraction=validation_fraction,
             parts=(part,),
         )
+
+    def download_and_prepare(self, **kwargs: Any) -> None:
+        """See the base class; what Beam's workers have finished is kept until all is prepared."""
+        super().download_and_prepare(**kwargs)
+        shutil.rmtree(self._shards, ignore_errors=True)
+
+    @property
+    def _shards(self) -> pathlib.Path:
+        return pathlib.Path(self.data_dir_root).absolute() / f".{self.name}.{self._hash[:16]}"
 
     def _info(self) -> tfds.core.DatasetInfo:
         return self._patch_info(len(STRIPS), sequence=tfds.features.Text(), index=np.int64)
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         self.info.metadata["fingerprint"] = self._hash
-        return {part: self._generate_examples(scenes) for part, scenes in self._scenes.items()}
+        return {part: self._generate_examples(part) for part in self._scenes}
 
-    def _generate_examples(self, scenes: list[Scene]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _generate_examples(self, part: str) -> Iterator[tuple[int, dict[str, Any]]]:
         key = 0
-        for scene, groups in generate_groups(scenes, self._settings, self._processes):
+        scenes, mapping = self._scenes[part], None
+        if self._beam_options is not None:
+            from doap_tf.beam import beam_map
+
+            folder = str(self._shards / part)
+            mapping = functools.partial(beam_map, options=self._beam_options, folder=folder)
+            scenes = [_with_absolute_files(scene) for scene in scenes]
+        for scene, groups in generate_groups(scenes, self._settings, self._processes, mapping):
             for index, patches in enumerate(groups.patches):
                 yield (
                     key,
@@ -152,6 +179,10 @@ def _find_scenes(source: str | os.PathLike, kind: str) -> list[Scene]:
         if kind not in _REMEDIES:
             raise
         raise InputError(f"{str(error).rstrip('.')}. {_REMEDIES[kind]}") from error
+
+
+def _with_absolute_files(scene: Scene) -> Scene:
+    return dataclasses.replace(scene, files=tuple(file.absolute() for file in scene.files))
 
 
 def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:

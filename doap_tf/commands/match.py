@@ -40,7 +40,8 @@ flags.DEFINE_string("draw_frames", None, "File for a picture of the first image'
 flags.DEFINE_string(
     "images",
     None,
-    "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}'.",
+    "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}', or "
+    "'gs://bucket/photos' in a file system that Apache Beam knows.",
 )
 flags.DEFINE_string(
     "pairs",
@@ -56,7 +57,13 @@ flags.DEFINE_string(
     None,
     "Describe and match with Apache Beam, with these options, such as '--runner=DirectRunner "
     "--direct_num_workers=2 --direct_running_mode=multi_processing'; all workers must see the "
-    "images and --output under the same paths.",
+    "images and --output, or --shards, under the same paths.",
+)
+flags.DEFINE_string(
+    "shards",
+    None,
+    "Folder for what Beam's workers finish and for a copy of what they read, in any file system "
+    "that Beam knows, such as gs://bucket/shards; OUTPUT/shards by default.",
 )
 flags.DEFINE_integer(
     "overlap", 10, "Number of following images that --pairs=sequential matches an image with."
@@ -218,7 +225,7 @@ def _match_many() -> None:
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
     folder = pathlib.Path(FLAGS.output)
-    images = matching.find_images(FLAGS.images)
+    images = _find_images()
     names = list(images)
     if len(names) < 2:
         raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
@@ -227,7 +234,7 @@ def _match_many() -> None:
     by_retrieval = FLAGS.pairs == "retrieval"
     pairs: Any
     if by_retrieval:
-        shortlist.check_neighbours(FLAGS.neighbours)
+        shortlist.check_shortlist(FLAGS.neighbours, len(names))
         pairs = matching.sequential_pairs(names, 1)  # every name, for the check below
     elif FLAGS.pairs == "exhaustive":
         pairs = matching.exhaustive_pairs(names)
@@ -242,9 +249,11 @@ def _match_many() -> None:
             f"{folder / 'database.db'} exists and is not of this command: give another --output."
         )
     if FLAGS.beam_options is not None:
-        from doap_tf.matching.beam_engine import pipeline_options
+        from doap_tf.beam import pipeline_options
 
         pipeline_options(FLAGS.beam_options)  # before anything is written
+    elif FLAGS.shards is not None:
+        raise InputError("--shards is for --beam_options only.")
     matcher, extractor = _matcher("fundamental"), _extractor()
     cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, matcher.intrinsics1)
 
@@ -300,6 +309,16 @@ def _match_many() -> None:
     )
 
 
+def _find_images() -> dict[str, Any]:
+    if "://" in FLAGS.images:
+        from doap_tf.beam import find_images
+
+        return dict(find_images(FLAGS.images))
+    from doap_tf import matching
+
+    return dict(matching.find_images(FLAGS.images))
+
+
 def _pair_table(pairs: list[dict[str, Any]]) -> str:
     """The pairs with the most and the fewest inliers."""
     from doap_tf.drawing.tables import Table
@@ -327,7 +346,9 @@ def _engine(extractor, matcher, store, path: pathlib.Path):
     from doap_tf.matching.beam_engine import BeamEngine
 
     settings = extractor.settings()
-    engine = BeamEngine(_make_extractor(), settings, matcher, path, store, FLAGS.beam_options)
+    engine = BeamEngine(
+        _make_extractor(), settings, matcher, path, store, FLAGS.beam_options, FLAGS.shards
+    )
     return engine, engine.make_signatures
 
 

@@ -47,7 +47,18 @@ flags.DEFINE_enum(
     "Errors of the frames: HPatches' at three levels (default), or those of the learned detector.",
 )
 
-_CUTTING = ("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter")
+flags.DEFINE_string(
+    "beam_options",
+    None,
+    "Cut photographs with Apache Beam, with these options, such as '--runner=DirectRunner "
+    "--direct_num_workers=2 --direct_running_mode=multi_processing'; all workers must see the "
+    "photographs and --data_dir under the same paths.",
+)
+
+_CUTTING = (
+    *("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter"),
+    "beam_options",
+)
 _SHOWN = 16  # groups on a sheet, and patches per group
 
 
@@ -65,6 +76,10 @@ def main(argv: Sequence[str]) -> None:
         groups = PatchGroups.load(FLAGS.groups)
     else:
         source = dataset_source(*_CUTTING)
+        if FLAGS.beam_options is not None:
+            from doap_tf.beam import pipeline_options
+
+            pipeline_options(FLAGS.beam_options)  # before anything is written
         tell_default_photographs()
         groups = source.write(FLAGS.output, FLAGS.size, FLAGS.label_mining)
         cut_at = f", magnification {groups.magnification:g}" if groups.magnification else ""

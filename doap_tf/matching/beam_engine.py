@@ -1,26 +1,38 @@
 """Describing and matching a collection with Apache Beam, on one machine or on a cluster.
 
-Workers read images, the store and a folder of shards, which all of them must see under the same
-paths. A worker writes each result as a shard, a small store that is whole or not there; this
-process takes the shards over, so a killed worker or run loses only what it was working on.
+Workers read images and the store, and write each result to a folder of shards, as a small store
+that is whole or not there; this process takes the shards over, so a killed worker or run loses only
+what it was working on. Images and shards lie in file systems that Beam knows and all workers reach.
 """
 
-import contextlib
+import functools
+import glob
 import hashlib
 import io
 import json
 import os
 import pathlib
 import pickle
-import shlex
+import shutil
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from doap_tf.errors import InputError
-from doap_tf.files import write_atomically
+from doap_tf.beam import (
+    BeamPath,
+    FileSystems,
+    LocalCopy,
+    beam,
+    delete,
+    find,
+    pipeline_options,
+    read_bytes,
+    run,
+    write_whole,
+)
 from doap_tf.matching.collection import (
     content_sha256,
     describe_file,
@@ -34,16 +46,7 @@ from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.matching.shortlist import Read, make_signatures
 
-try:
-    import apache_beam as beam
-    from apache_beam.options.pipeline_options import PipelineOptions
-except ModuleNotFoundError as error:
-    raise InputError(
-        "Apache Beam is not installed: install it with `pip install '.[beam]'`."
-    ) from error
-
 _SIGNATURES_PER_SHARD = 64
-_LOG_LEVEL = "default_sdk_harness_log_level"
 _of_thread = threading.local()
 
 
@@ -58,6 +61,8 @@ class BeamEngine:
         path: File of the finished store, which only this process writes.
         store: The store in that file.
         options: Beam's options as on a command line.
+        shards: Folder for what workers finish, and for a copy of the store that they read. By
+            default it is beside the store, which they then read in its place.
     """
 
     def __init__(
@@ -68,21 +73,27 @@ class BeamEngine:
         path: str | os.PathLike,
         store: MatchStore,
         options: str,
+        shards: str | None = None,
     ):
         self._make_extractor = make_extractor
         self._settings = dict(settings)
         self._matcher = matcher
         self._path = pathlib.Path(path).absolute()
         self._store = store
-        self._shards = self._path.with_name("shards")
+        self._copies = shards is not None
+        self._copy: str | None = None
+        self._shards = (shards or str(self._path.with_name("shards"))).rstrip("/")
+        if FileSystems.get_scheme(self._shards) is None:
+            self._shards = os.path.abspath(self._shards)
         self._options = pipeline_options(options)
-        self._shards.mkdir(parents=True, exist_ok=True)
+        if not FileSystems.exists(self._shards):
+            FileSystems.mkdirs(self._shards)
         self._gather()  # what a killed run left; what failed then is tried again
 
     def describe(self, images: Mapping[str, str | os.PathLike]) -> dict[str, str]:
         """As for `Engine`."""
         known = self._store.contents()
-        items = [(name, os.path.abspath(path), known.get(name)) for name, path in images.items()]
+        items = [(name, _absolute(path), known.get(name)) for name, path in images.items()]
         work = _Describe(self._make_extractor, self._settings, self._shards)
         failures = self._run(work, items)
         return {name: failures[name] for name in images if name in failures}
@@ -92,11 +103,11 @@ class BeamEngine:
         del read
         starts = range(0, len(names), _SIGNATURES_PER_SHARD)
         items = [(start, list(names[start : start + _SIGNATURES_PER_SHARD])) for start in starts]
-        self._run(_Sign(self._path, self._settings, self._shards, codebook), items)
+        self._run(_Sign(self._readable_store(), self._settings, self._shards, codebook), items)
         paths = [_signature_file(self._shards, start) for start in starts]
-        signatures = np.concatenate([np.load(path) for path in paths])
+        signatures = np.concatenate([np.load(io.BytesIO(read_bytes(path))) for path in paths])
         for path in paths:
-            path.unlink()
+            delete(path)
         return signatures
 
     def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
@@ -105,35 +116,45 @@ class BeamEngine:
         for name1, name2 in pairs:
             if not self._store.has_pair(name1, name2):
                 others.setdefault(name1, []).append(name2)
-        work = _Match(self._path, self._settings, self._shards, self._matcher)
-        failures = self._run(work, others.items())
+        failures = {}
+        if others:
+            work = _Match(self._readable_store(), self._settings, self._shards, self._matcher)
+            failures = self._run(work, others.items())
+        for path in [*self._find(".store"), *self._find(".partial")]:
+            delete(path)
+        self._copy = None
         keys = map(" ".join, pairs)
         return {key: failures[key] for key in keys if key in failures}
 
+    def _readable_store(self) -> str:
+        """Returns the path at which workers read the store, after all images are described."""
+        if not self._copies:
+            return str(self._path)
+        if self._copy is None:
+            self._copy = f"{self._shards}/{uuid.uuid4().hex}.store"
+            with self._path.open("rb") as store, FileSystems.create(self._copy) as copy:
+                shutil.copyfileobj(store, copy)
+        return self._copy
+
     def _run(self, work: beam.DoFn, items: Iterable[Any]) -> dict[str, str]:
         """Lets workers do `work` on every item; returns the reasons of what failed."""
-        items = list(items)
-        if items:
-            try:
-                pipeline = beam.Pipeline(options=self._options)
-                _ = pipeline | beam.Create(items) | beam.ParDo(work)
-                pipeline.run().wait_until_finish()
-            except (RuntimeError, OSError) as error:
-                raise InputError(
-                    f"Beam's workers failed ({failure_reason(error)}); finished work is kept: run "
-                    "the same command again."
-                ) from error
+        run(work, items, self._options)
         return self._gather()
 
     def _gather(self) -> dict[str, str]:
         """Takes over what workers have finished; returns the reasons of what failed."""
-        for path in sorted(self._shards.glob("*.db")):
-            self._store.absorb(path)
+        for path in self._find(".db"):
+            copy = LocalCopy(path)
+            self._store.absorb(copy.path)
+            delete(path)
         failures: dict[str, str] = {}
-        for path in self._shards.glob("*.json"):
-            failures |= json.loads(path.read_text("utf-8"))
-            path.unlink()
+        for path in self._find(".json"):
+            failures |= json.loads(read_bytes(path))
+            delete(path)
         return failures
+
+    def _find(self, suffix: str) -> list[str]:
+        return find(f"{glob.escape(self._shards)}/*{suffix}")
 
 
 class _Describe(beam.DoFn):
@@ -143,7 +164,7 @@ class _Describe(beam.DoFn):
         self,
         make_extractor: Callable[[], DescriptorExtractor],
         settings: dict[str, Any],
-        shards: pathlib.Path,
+        shards: str,
     ):
         self._make_extractor = make_extractor
         self._settings = settings
@@ -152,31 +173,33 @@ class _Describe(beam.DoFn):
     def setup(self) -> None:
         self._extractor = _kept(self._make_extractor)
 
-    def process(self, element: tuple[str, str, str | None]) -> None:
+    def process(self, element: tuple[str, str | BeamPath, str | None]) -> None:
         name, path, known = element
         try:
             sha256 = content_sha256(path)
-            shard = self._shards / f"{_digest(name, sha256)}.db"
-            if sha256 == known or shard.exists():
+            shard = f"{self._shards}/{_digest(name, sha256)}.db"
+            if sha256 == known or FileSystems.exists(shard):
                 return
             features = describe_file(self._extractor, path)
         except Exception as error:
             _write_failures(self._shards, {name: failure_reason(error)})
             return
-        with write_atomically(shard) as temporary, MatchStore(temporary, self._settings) as store:
+        with write_whole(shard) as temporary, MatchStore(temporary, self._settings) as store:
             store.write_features(name, sha256, features)
 
 
 class _Reading(beam.DoFn):
     """Reads the finished store, which no process writes meanwhile."""
 
-    def __init__(self, path: pathlib.Path, settings: dict[str, Any], shards: pathlib.Path):
+    def __init__(self, path: str, settings: dict[str, Any], shards: str):
         self._path = path
         self._settings = settings
         self._shards = shards
 
     def setup(self) -> None:
-        self._store = MatchStore(self._path, self._settings, read_only=True)
+        self._copy = None if FileSystems.get_scheme(self._path) is None else _copied(self._path)
+        path = self._copy.path if self._copy else self._path
+        self._store = MatchStore(path, self._settings, read_only=True)
         self._read = features_reader(self._store)
 
 
@@ -185,9 +208,9 @@ class _Sign(_Reading):
 
     def __init__(
         self,
-        path: pathlib.Path,
+        path: str,
         settings: dict[str, Any],
-        shards: pathlib.Path,
+        shards: str,
         codebook: np.ndarray,
     ):
         super().__init__(path, settings, shards)
@@ -196,8 +219,8 @@ class _Sign(_Reading):
     def process(self, element: tuple[int, list[str]]) -> None:
         start, names = element
         signatures = make_signatures(names, self._store.read_features, self._codebook)
-        with write_atomically(_signature_file(self._shards, start)) as temporary:
-            np.save(temporary, signatures)
+        with write_whole(_signature_file(self._shards, start)) as path, path.open("wb") as file:
+            np.save(file, signatures)
 
 
 class _Match(_Reading):
@@ -205,9 +228,9 @@ class _Match(_Reading):
 
     def __init__(
         self,
-        path: pathlib.Path,
+        path: str,
         settings: dict[str, Any],
-        shards: pathlib.Path,
+        shards: str,
         matcher: Matcher,
     ):
         super().__init__(path, settings, shards)
@@ -216,12 +239,12 @@ class _Match(_Reading):
     def process(self, element: tuple[str, list[str]]) -> None:
         name1, others = element
         matching = self._matcher.settings()
-        shard = self._shards / f"{_digest(name1, *others, json.dumps(matching))}.db"
-        if shard.exists():
+        shard = f"{self._shards}/{_digest(name1, *others, json.dumps(matching))}.db"
+        if FileSystems.exists(shard):
             return
         failures = {}
         with (
-            write_atomically(shard) as temporary,
+            write_whole(shard) as temporary,
             MatchStore(temporary, self._settings, matching) as store,
         ):
             for name2 in others:
@@ -235,25 +258,6 @@ class _Match(_Reading):
             _write_failures(self._shards, failures)
 
 
-def pipeline_options(options: str) -> PipelineOptions:
-    """Returns options as on a command line, or raises an InputError if Beam does not take them."""
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            quiet = {} if _LOG_LEVEL in options else {_LOG_LEVEL: "WARNING"}
-            parsed = PipelineOptions(shlex.split(options), **quiet)
-            parsed.get_all_options()
-            beam.Pipeline(options=parsed)
-    except (SystemExit, ValueError, ImportError, AttributeError) as error:
-        reason = complaint.getvalue().strip().rpartition("\n")[2] or failure_reason(
-            error if isinstance(error, Exception) else ValueError(str(error))
-        )
-        raise InputError(
-            f"Beam does not take the options {options!r}: {reason.rstrip('.')}."
-        ) from error
-    return parsed
-
-
 def _kept(make_extractor: Callable[[], DescriptorExtractor]) -> DescriptorExtractor:
     """Makes an extractor once in a thread, since some runners set up a `DoFn` for every task."""
     key = pickle.dumps(make_extractor)
@@ -263,13 +267,23 @@ def _kept(make_extractor: Callable[[], DescriptorExtractor]) -> DescriptorExtrac
     return _of_thread.extractor
 
 
-def _write_failures(shards: pathlib.Path, failures: Mapping[str, str]) -> None:
-    with write_atomically(shards / f"{_digest(*failures)}.json") as path:
+@functools.lru_cache(1)
+def _copied(path: str) -> LocalCopy:
+    """Copies the store once for a process: a copy has a name of its own."""
+    return LocalCopy(path)
+
+
+def _absolute(path: str | os.PathLike) -> str | BeamPath:
+    return path if isinstance(path, BeamPath) else os.path.abspath(path)
+
+
+def _write_failures(shards: str, failures: Mapping[str, str]) -> None:
+    with write_whole(f"{shards}/{_digest(*failures)}.json") as path:
         path.write_text(json.dumps(failures), "utf-8")
 
 
-def _signature_file(shards: pathlib.Path, start: int) -> pathlib.Path:
-    return shards / f"signatures-{start:09d}.npy"
+def _signature_file(shards: str, start: int) -> str:
+    return f"{shards}/signatures-{start:09d}.npy"
 
 
 def _digest(*texts: str) -> str:

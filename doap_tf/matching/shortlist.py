@@ -22,6 +22,9 @@ _SAMPLED_IMAGES = 500
 _SAMPLED_ROWS = 200  # of the strongest features of each
 _ROWS_PER_WORD = 32  # or more; with fewer, words would be single descriptors
 _ITERATIONS = 20
+_SEARCHED_EXACTLY = 100_000  # images
+_LINKS = 32  # of an image in the index
+_CANDIDATES = 128  # at least, that a search in the index keeps
 
 Read = Callable[[str], Features]
 Sign = Callable[[Sequence[str], Read, np.ndarray], np.ndarray]
@@ -43,7 +46,7 @@ def retrieval_pairs(
         record: File that keeps the pairs; the same images get the same pairs from it.
         sign: What makes the signatures; `make_signatures` by default.
     """
-    check_neighbours(neighbours)
+    check_shortlist(neighbours, len(names))
     contents = store.contents()
     images = [[name, contents[name]] for name in names]
     key = hashlib.sha256(json.dumps([neighbours, _WORDS, images]).encode()).hexdigest()
@@ -115,30 +118,52 @@ def make_signatures(names: Sequence[str], read: Read, codebook: np.ndarray) -> n
 def nearest_pairs(names: Sequence[str], signatures: np.ndarray, neighbours: int) -> list[Pair]:
     """Returns every image with its nearest ones, each pair once, in the order of the names.
 
-    Images without features are left out. The search is exact; its time grows with the square of the
-    number of images.
+    Images without features are left out. Up to 100,000 images the search is exact, and its time
+    grows with the square of their number; beyond, an index of Faiss finds most of the nearest.
 
     Args:
         names: The images.
         signatures: Their signatures, float32 [N, S].
         neighbours: How many of the nearest each image is paired with.
     """
-    check_neighbours(neighbours)
+    check_shortlist(neighbours, len(names))
     # Zeros would be nearer to every image than most others are.
     signed = np.flatnonzero(signatures.any(axis=1))
     rows = signatures[signed]
-    found = signed[nearest(rows, rows, NORM_L2, min(neighbours + 1, len(rows)))[0]]
+    count = min(neighbours + 1, len(rows))
+    if len(names) > _SEARCHED_EXACTLY:
+        found = _nearest_by_index(rows, count)
+    else:
+        found = nearest(rows, rows, NORM_L2, count)[0]
     pairs: set[tuple[int, int]] = set()
-    for place, row in zip(signed.tolist(), found.tolist(), strict=True):
-        others = [other for other in row if other != place][:neighbours]
+    for place, row in enumerate(found.tolist()):
+        others = [other for other in row if other not in (place, -1)][:neighbours]
         pairs.update((min(place, other), max(place, other)) for other in others)
-    return [(names[first], names[second]) for first, second in sorted(pairs)]
+    return [(names[signed[first]], names[signed[second]]) for first, second in sorted(pairs)]
 
 
-def check_neighbours(neighbours: int) -> None:
-    """Raises an InputError unless `nearest_pairs` takes this."""
+def check_shortlist(neighbours: int, images: int) -> None:
+    """Raises an InputError unless `nearest_pairs` takes this many of each."""
     if neighbours < 1:
         raise InputError(f"neighbours must be at least 1, not {neighbours}.")
+    if images > _SEARCHED_EXACTLY:
+        try:
+            import faiss  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"a shortlist of {images:,} images needs Faiss: install it with "
+                "`pip install '.[faiss]'`."
+            ) from error
+
+
+def _nearest_by_index(rows: np.ndarray, count: int) -> np.ndarray:
+    """Returns most of the nearest of each row [N, S], int64 [N, count]; -1 where none was found."""
+    import faiss
+
+    index = faiss.IndexHNSWFlat(rows.shape[1], _LINKS)
+    index.hnsw.efSearch = max(_CANDIDATES, 2 * count)
+    index.add(rows)
+    return index.search(rows, count)[1]
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Groups of patches in the manner of HPatches: sixteen views of each place in a scene."""
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
@@ -106,9 +107,12 @@ def cut_groups(scene: Scene, settings: GroupSettings) -> Groups:
 
 
 def generate_groups(
-    scenes: Iterable[Scene], settings: GroupSettings, processes: int | None = None
+    scenes: Iterable[Scene],
+    settings: GroupSettings,
+    processes: int | None = None,
+    mapping: Callable[..., Iterable[Groups]] | None = None,
 ) -> Iterator[tuple[Scene, Groups]]:
-    """Cuts scene after scene in several processes, with a progress bar.
+    """Cuts scene after scene in several processes, or by a `mapping`, with a progress bar.
 
     Yields scenes in their order and the same groups whatever the number of processes; at most two
     scenes per process are in memory. Photographs and aligned scenes that cannot be used are skipped
@@ -117,7 +121,8 @@ def generate_groups(
     """
     scenes = list(scenes)
     found = 0
-    results = process_map(lambda scene: _cut_or_explain(scene, settings), scenes, processes)
+    mapping = mapping or functools.partial(process_map, processes=processes)
+    results = mapping(functools.partial(_cut_or_explain, settings=settings), scenes)
     bar = progress(results, "cutting", total=len(scenes), unit="scene")
     for scene, groups in zip(scenes, bar, strict=True):
         for warning in groups.warnings:

@@ -95,6 +95,7 @@ def test_the_command_draws_a_folder_that_exists(make_groups, tmp_path):
             "unknown dataset 'mnist'; known are colmap_patches, ",
         ),
         (["--output=new", "--config=liberty"], "config is not an option of photo_patches"),
+        (["--output=new", "--beam_options=--runner=Nobody"], "Beam "),
         (["--output=new", "--dataset=rome_patches", "--kind=photos"], "kind is not an option"),
         (["--output=new", "--kind=films", "--source=."], "unknown kind 'films'"),
         (["--output=.", "--source=."], ". exists already"),

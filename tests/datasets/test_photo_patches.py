@@ -9,11 +9,14 @@ import tensorflow_datasets as tfds
 from doap_tf.datasets.hpatches import hpatches_dataset_builder
 from doap_tf.datasets.photo_patches import photo_patches_dataset_builder
 from doap_tf.errors import InputError
-from doap_tf.patch_generation.groups import GroupSettings, cut_groups
+from doap_tf.patch_generation import groups
+from doap_tf.patch_generation.groups import GroupSettings, cut_groups, generate_groups
 from doap_tf.patch_generation.scenes import find_scenes
+from tests import layouts
 from tests.features.pictures import photograph
 
 SETTINGS = GroupSettings(max_groups=12)
+DIRECT = "--runner=DirectRunner"
 
 
 def write_photographs(folder, count=3):
@@ -129,6 +132,73 @@ def test_an_interrupted_preparation_leaves_nothing_that_loads(photographs, tmp_p
     builder.download_and_prepare()
     assert builder.info.splits["train"].num_examples == 24
     assert not list((tmp_path / "data").rglob("*incomplete*"))
+
+
+def assert_same_examples(one, other):
+    assert set(one.info.splits) == set(other.info.splits) == {"train", "validation"}
+    for split in one.info.splits:
+        first, second = (builder.as_dataset(split=split) for builder in (one, other))
+        for example, expected in zip(tfds.as_numpy(first), tfds.as_numpy(second), strict=True):
+            assert example.keys() == expected.keys()
+            for name, value in example.items():
+                np.testing.assert_array_equal(value, expected[name])
+
+
+def test_beam_gives_the_examples_of_this_process(photographs, tmp_path, monkeypatch, caplog):
+    pytest.importorskip("apache_beam")
+    (photographs / "damaged.jpg").write_bytes(b"no image")
+    monkeypatch.chdir(tmp_path)
+    one, two = make_builder("photos", "one"), make_builder("photos", "two", beam_options=DIRECT)
+    one.download_and_prepare()
+    caplog.clear()
+    two.download_and_prepare()
+    assert "damaged.jpg is skipped: " in caplog.text
+    assert_same_examples(one, two)
+    assert not list((tmp_path / "two").glob(".photo_patches.*/*"))
+
+
+def test_what_beam_has_cut_is_not_cut_again(photographs, tmp_path, monkeypatch):
+    pytest.importorskip("apache_beam")
+    cut, cut_again = groups.cut_groups, []
+
+    def interrupted(*args):
+        yield next(generate_groups(*args))
+        raise KeyboardInterrupt
+
+    def noting(scene, settings):
+        cut_again.append(scene.name)
+        return cut(scene, settings)
+
+    builder = make_builder(photographs, tmp_path / "data", beam_options=DIRECT)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(photo_patches_dataset_builder, "generate_groups", interrupted)
+        builder.download_and_prepare()
+    monkeypatch.setattr(groups, "cut_groups", noting)
+    builder.download_and_prepare()
+    assert len(cut_again) == 1  # for validation
+    assert builder.info.splits["train"].num_examples == 24
+
+
+@pytest.mark.slow
+def test_two_processes_of_beam_give_the_examples_of_one(photographs, tmp_path):
+    pytest.importorskip("apache_beam")
+    options = f"{DIRECT} --direct_num_workers=2 --direct_running_mode=multi_processing"
+    one = make_builder(photographs, tmp_path / "one")
+    two = make_builder(photographs, tmp_path / "two", beam_options=options)
+    one.download_and_prepare()
+    two.download_and_prepare()
+    assert_same_examples(one, two)
+
+
+def test_a_fault_of_a_sequence_is_one_line_by_beam(tmp_path):
+    pytest.importorskip("apache_beam")
+    (folder,) = layouts.write_image_sequences(tmp_path / "source", ["graf"])
+    (tmp_path / "source" / folder / "img3.ppm").write_bytes(b"no image")
+    builder = make_builder(
+        tmp_path / "source", tmp_path / "data", kind="sequences", beam_options=DIRECT
+    )
+    with pytest.raises(InputError, match=r"img3\.ppm .* is not an image"):
+        builder.download_and_prepare()
 
 
 def test_one_photograph_has_no_validation_split(tmp_path):

@@ -1,6 +1,7 @@
 import functools
 import os
 import pathlib
+import signal
 
 import cv2
 import numpy as np
@@ -12,14 +13,20 @@ from doap_tf.matching import (
     Matcher,
     MatchStore,
     exhaustive_pairs,
+    find_images,
     match_collection,
 )
 from doap_tf.matching.collection import match_by
 from doap_tf.matching.shortlist import retrieval_pairs
 from tests.features.pictures import photograph
+from tests.matching.test_match_main import run
 
 pytest.importorskip("apache_beam")
-beam_engine = pytest.importorskip("doap_tf.matching.beam_engine")
+from apache_beam.io.filesystem import FileMetadata
+from apache_beam.io.localfilesystem import LocalFileSystem
+
+import doap_tf.beam
+from doap_tf.matching import beam_engine
 
 IN_PROCESS = "--runner=DirectRunner"
 TWO_PROCESSES = f"{IN_PROCESS} --direct_num_workers=2 --direct_running_mode=multi_processing"
@@ -41,10 +48,10 @@ def settings():
     return MAKE().settings(), MATCHER.settings()
 
 
-def by_beam(images, folder, options=IN_PROCESS, pairs=None, make=MAKE):
+def by_beam(images, folder, options=IN_PROCESS, pairs=None, make=MAKE, shards=None):
     with MatchStore(folder / "finished.db", *settings()) as store:
         path = folder / "finished.db"
-        engine = beam_engine.BeamEngine(make, settings()[0], MATCHER, path, store, options)
+        engine = beam_engine.BeamEngine(make, settings()[0], MATCHER, path, store, options, shards)
         if pairs is None:
             pairs = functools.partial(
                 retrieval_pairs,
@@ -106,14 +113,143 @@ def test_two_processes_give_the_result_of_one(images, tmp_path):
     assert len(workers) == 2 and os.getpid() not in workers
 
 
-@pytest.mark.slow
-def test_two_dask_workers_give_the_result_of_one_process(images, tmp_path):
+@pytest.fixture
+def cluster():
+    """A Dask cluster of two workers, which are started again if they die."""
     distributed = pytest.importorskip("distributed")
-    runner = "--runner=apache_beam.runners.dask.dask_runner.DaskRunner --dask_partition_size=1"
     with distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
-        address = f"--dask_client_address={cluster.scheduler_address}"
-        workers = check(images, tmp_path, f"{runner} {address}")
-        assert workers == {worker.process.pid for worker in cluster.workers.values()}
+        yield cluster
+
+
+def on(cluster):
+    runner = "--runner=apache_beam.runners.dask.dask_runner.DaskRunner --dask_partition_size=1"
+    return f"{runner} --dask_client_address={cluster.scheduler_address}"
+
+
+def processes(cluster):
+    return {worker.process.pid for worker in cluster.workers.values()}
+
+
+@pytest.mark.slow
+def test_two_dask_workers_give_the_result_of_one_process(images, tmp_path, cluster):
+    assert check(images, tmp_path, on(cluster)) == processes(cluster)
+
+
+class Dying:
+    """The extractor in a worker that is killed at the second image which any worker describes."""
+
+    def __init__(self, folder):
+        self._extractor, self._folder = MAKE(), folder
+
+    def extract(self, image):
+        for event in ("first", "killed"):
+            try:
+                (self._folder / event).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            if event == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            break
+        return self._extractor.extract(image)
+
+
+@pytest.mark.slow
+def test_a_killed_dask_worker_loses_nothing(images, tmp_path, cluster):
+    before = processes(cluster)
+    one, other = tmp_path / "one", tmp_path / "other"
+    outcome = by_beam(images, other, on(cluster), make=functools.partial(Dying, tmp_path))
+    assert (tmp_path / "killed").exists() and len(before - processes(cluster)) == 1
+    assert_same(one, in_this_process(images, one), other, outcome)
+    assert not outcome.failures
+
+
+class Shelf(LocalFileSystem):
+    """A file system of its own, shelf:// before the paths of this machine."""
+
+    @classmethod
+    def scheme(cls):
+        return "shelf"
+
+    def _list(self, folder):
+        for file in super()._list(here(folder)):
+            yield FileMetadata(f"shelf://{file.path}", file.size_in_bytes)
+
+    def _path_open(self, path, mode, *arguments):
+        return super()._path_open(here(path), mode, *arguments)
+
+    def create(self, path, *arguments):
+        return self._path_open(path, "wb", *arguments)
+
+    def mkdirs(self, path):
+        super().mkdirs(here(path))
+
+    def exists(self, path):
+        return super().exists(here(path))
+
+    def metadata(self, path):
+        return FileMetadata(path, super().size(here(path)))
+
+    def rename(self, sources, targets):
+        super().rename([*map(here, sources)], [*map(here, targets)])
+
+    def delete(self, paths):
+        for path in paths:
+            os.unlink(here(path))
+
+
+def here(path):
+    return path.removeprefix("shelf://")
+
+
+def test_images_and_shards_lie_in_any_file_system_that_beam_knows(images, tmp_path):
+    images["080.png"].write_bytes(b"no picture")
+    expected = in_this_process(images, tmp_path / "one")
+    found = doap_tf.beam.find_images(f"shelf://{tmp_path}/*.png")
+    shards = tmp_path / "far away"
+    shards.mkdir()
+    (shards / "1.db.2.partial").touch()  # of a killed worker
+    outcome = by_beam(found, tmp_path / "other", shards=f"shelf://{shards}/")
+    assert "shelf://" in outcome.failures.pop("080.png") and expected.failures.pop("080.png")
+    assert_same(tmp_path / "one", expected, tmp_path / "other", outcome)
+    again = by_beam(found, tmp_path / "other", shards=f"shelf://{shards}", make=Refusing)
+    assert again.pairs == outcome.pairs
+    assert not list(shards.iterdir()) and not (tmp_path / "other" / "shards").exists()
+    for name, path in images.items():
+        assert pathlib.Path(found[name]).read_bytes() == path.read_bytes()
+
+
+def test_images_of_other_file_systems_have_the_names_of_local_ones(tmp_path):
+    for name in ("a/1.png", "a/b/2.JPG", "a/notes.txt", "c/3.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    for patterns in ("/a", "/a/", "", "/a/*", "/a/1.png", "/a/**.JPG,{}/c", "/a/b,{}/a"):
+        there, local = (
+            f"{root}{patterns.format(root)}" for root in (f"shelf://{tmp_path}", tmp_path)
+        )
+        expected = find_images(local.replace("**.", "**/*."))
+        found = doap_tf.beam.find_images(there)
+        assert list(found) == list(expected)
+        assert [str(path) for path in found.values()] == [
+            f"shelf://{path}" for path in expected.values()
+        ]
+    for nothing in (f"shelf://{tmp_path}/d", "nowhere://a/b"):
+        with pytest.raises(InputError, match=nothing):
+            doap_tf.beam.find_images(nothing)
+
+
+def test_the_command_takes_images_and_shards_of_other_file_systems(images, tmp_path):
+    program = (
+        "import tests.matching.test_beam_engine\nfrom doap_tf.commands import match; match.run()"
+    )
+    finished = run(
+        tmp_path,
+        *(f"--images=shelf://{tmp_path}", f"--shards=shelf://{tmp_path}/s", "--output=out"),
+        *("--pairs=sequential", "--overlap=1", "--model=sift", "--detector=dog"),
+        *("--max_keypoints=60", "--format=colmap", f"--beam_options={IN_PROCESS}"),
+        program=["-c", program],
+    )
+    assert "5 of 5 images, 4 of 4 pairs matched" in finished.stdout, finished.stderr
+    assert (tmp_path / "out/index.html").exists() and not list((tmp_path / "s").iterdir())
 
 
 class Refusing:

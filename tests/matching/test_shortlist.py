@@ -1,12 +1,20 @@
 import json
 import re
+import sys
 
 import cv2
 import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
-from doap_tf.matching import DescriptorExtractor, Features, Matcher, MatchStore, match_collection
+from doap_tf.matching import (
+    DescriptorExtractor,
+    Features,
+    Matcher,
+    MatchStore,
+    match_collection,
+    shortlist,
+)
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.shortlist import (
     learn_codebook,
@@ -86,6 +94,27 @@ def test_pairs_are_the_union_of_the_nearest_each_once():
         nearest_pairs(names, signatures, 0)
 
 
+def test_an_index_finds_most_of_many_images(monkeypatch):
+    pytest.importorskip("faiss")
+    random = np.random.default_rng(2)
+    scenes = random.standard_normal((100, 1, 32)) + 0.3 * random.standard_normal((100, 4, 32))
+    signatures = scenes.reshape(-1, 32).astype(np.float32)
+    signatures[7] = 0  # an image without features
+    names = [f"{number:03d}" for number in range(400)]
+    exact = nearest_pairs(names, signatures, 3)
+    monkeypatch.setattr(shortlist, "_SEARCHED_EXACTLY", 398)
+    found = nearest_pairs(names, signatures, 3)
+    assert len(set(found) & set(exact)) > 0.95 * len(exact)
+    assert not any("007" in pair for pair in found)
+
+
+def test_many_images_without_the_index_are_one_line(monkeypatch):
+    monkeypatch.setattr(shortlist, "_SEARCHED_EXACTLY", 2)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(InputError, match=r"of 3 images needs Faiss: .*\[faiss\]"):
+        nearest_pairs("abc", np.eye(3, dtype=np.float32), 1)
+
+
 def test_an_image_without_features_does_not_stop_the_others(collection):
     images = {**collection[cv2.NORM_L2], "e": features(np.zeros((0, 64), np.float32))}
     signatures = make_signatures("abcde", images.get, learn_codebook("abcde", images.get))
@@ -148,6 +177,7 @@ def test_the_command_matches_the_shortlist(folder):
         (["--images=a.png", "--pairs=retrieval"], "one image"),
         (["--images=*.png", "--pairs=retrieval", "--neighbours=0"], "neighbours.*not 0"),
         (["--images=*.png", "--neighbours=3"], "--neighbours.*--pairs=retrieval"),
+        (["--images=*.png", "--shards=here"], "--shards.*--beam_options"),
     ],
 )
 def test_bad_input_is_one_line_before_any_work(folder, arguments, message):

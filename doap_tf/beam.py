@@ -1,0 +1,198 @@
+"""Apache Beam: files in the file systems that it knows, and work for its workers."""
+
+import contextlib
+import glob
+import io
+import itertools
+import os
+import pathlib
+import pickle
+import re
+import shlex
+import shutil
+import tempfile
+import threading
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from doap_tf.errors import InputError
+from doap_tf.files import write_atomically
+from doap_tf.readers.images import IMAGE_SUFFIXES
+
+try:
+    import apache_beam as beam
+    from apache_beam.io.filesystems import FileSystems
+    from apache_beam.options.pipeline_options import PipelineOptions
+except ModuleNotFoundError as error:
+    raise InputError(
+        "Apache Beam is not installed: install it with `pip install '.[beam]'`."
+    ) from error
+
+_LOG_LEVEL = "default_sdk_harness_log_level"
+_of_thread = threading.local()
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class BeamPath(os.PathLike):
+    """A file that is copied to this machine when it is read; a thread keeps its last copy only."""
+
+    def __init__(self, path: str):
+        self._path = path
+
+    def __str__(self) -> str:
+        return self._path
+
+    def __fspath__(self) -> str:
+        if getattr(_of_thread, "file", None) is not self:
+            _of_thread.copy, _of_thread.file = LocalCopy(self._path), self
+        return _of_thread.copy.path
+
+
+class LocalCopy:
+    """A copy of a file, at `path` on this machine for as long as this object lives."""
+
+    def __init__(self, path: str):
+        descriptor, self.path = tempfile.mkstemp()
+        weakref.finalize(self, pathlib.Path(self.path).unlink, missing_ok=True)
+        with open(descriptor, "wb") as target, FileSystems.open(path) as source:
+            shutil.copyfileobj(source, target)
+
+
+def find_images(patterns: str) -> dict[str, BeamPath]:
+    """Does what `doap_tf.matching.find_images` does, but patterns have no braces."""
+    folders: list[str] = []
+    files: set[str] = set()
+    for pattern in patterns.split(","):
+        fixed = re.split(r"[*?[]", pattern)[0]
+        folder = pattern.rstrip("/")
+        found = find(f"{folder}/**") if fixed == pattern else []
+        found = [path for path in found if path.lower().endswith(tuple(IMAGE_SUFFIXES))]
+        if not found:
+            found, folder = find(pattern), fixed.rpartition("/")[0]
+        if not found:
+            raise InputError(f"no image file matches {pattern!r}.")
+        folders.append(folder)
+        files.update(found)
+    levels = zip(*(folder.split("/") for folder in folders), strict=False)
+    shared = itertools.takewhile(lambda parts: len(set(parts)) == 1, levels)
+    start = sum(len(parts[0]) + 1 for parts in shared)
+    return {path[start:]: BeamPath(path) for path in sorted(files)}
+
+
+def find(pattern: str) -> list[str]:
+    """Returns the files that match a pattern, in order."""
+    try:
+        (result,) = FileSystems.match([pattern])
+    except (OSError, ValueError) as error:
+        raise InputError(f"Beam cannot list {pattern}: {' '.join(str(error).split())}") from error
+    return sorted(file.path for file in result.metadata_list)
+
+
+@contextlib.contextmanager
+def write_whole(path: str) -> Iterator[pathlib.Path]:
+    """Does what `doap_tf.files.write_atomically` does, in any file system."""
+    if FileSystems.get_scheme(path) is None:
+        with write_atomically(path) as temporary:
+            yield temporary
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = pathlib.Path(folder) / "written"
+        yield temporary
+        partial = f"{path}.{uuid.uuid4().hex}.partial"
+        with temporary.open("rb") as source, FileSystems.create(partial) as target:
+            shutil.copyfileobj(source, target)
+    FileSystems.rename([partial], [path])
+
+
+def read_bytes(path: str) -> bytes:
+    """Returns the contents of a file."""
+    with FileSystems.open(path) as file:
+        return file.read()
+
+
+def delete(path: str) -> None:
+    """Deletes a file."""
+    # Beam takes paths of this machine for patterns.
+    FileSystems.delete([path if FileSystems.get_scheme(path) else glob.escape(path)])
+
+
+def pipeline_options(options: str) -> PipelineOptions:
+    """Returns options as on a command line, or raises an InputError if Beam does not take them."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            quiet = {} if _LOG_LEVEL in options else {_LOG_LEVEL: "WARNING"}
+            parsed = PipelineOptions(shlex.split(options), **quiet)
+            parsed.get_all_options()
+            beam.Pipeline(options=parsed)
+    except (SystemExit, ValueError, ImportError, AttributeError) as error:
+        reason = complaint.getvalue().strip().rpartition("\n")[2] or _one_line(error)
+        raise InputError(
+            f"Beam does not take the options {options!r}: {reason.rstrip('.')}."
+        ) from error
+    return parsed
+
+
+def run(work: beam.DoFn, items: Iterable[object], options: PipelineOptions) -> None:
+    """Lets workers do `work` on every item, and waits for them."""
+    items = list(items)
+    if not items:
+        return
+    try:
+        pipeline = beam.Pipeline(options=options)
+        _ = pipeline | beam.Create(items) | beam.ParDo(work)
+        pipeline.run().wait_until_finish()
+    except (RuntimeError, OSError) as error:
+        raise InputError(
+            f"Beam's workers failed ({_one_line(error)}); finished work is kept: run the same "
+            "command again."
+        ) from error
+
+
+def beam_map(
+    function: Callable[[Item], Result], items: Sequence[Item], options: str, folder: str
+) -> Iterator[Result]:
+    """Like `map`, in order, computed by Beam's workers.
+
+    Args:
+        function: Can be pickled; what it raises as an InputError is raised here.
+        items: Its arguments.
+        options: Beam's options as on a command line.
+        folder: For the results, which stay there and are not computed again; all workers see it
+            under this path.
+    """
+    paths = [f"{folder}/{number:09d}.pickle" for number in range(len(items))]
+    run(_Apply(function), zip(paths, items, strict=True), pipeline_options(options))
+    for path in paths:
+        result = pickle.loads(read_bytes(path))
+        if isinstance(result, InputError):
+            delete(path)  # it may be another after a remedy
+            raise result
+        yield result
+
+
+class _Apply(beam.DoFn):
+    """Writes the results of a function: items are a path and an argument."""
+
+    def __init__(self, function: Callable[[Any], object]):
+        self._function = function
+
+    def process(self, element: tuple[str, Any]) -> None:
+        path, item = element
+        if FileSystems.exists(path):
+            return
+        result: object
+        try:
+            result = self._function(item)
+        except InputError as error:
+            result = error
+        with write_whole(path) as temporary:
+            temporary.write_bytes(pickle.dumps(result))
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
