@@ -68,6 +68,7 @@ def test_loss(run, monkeypatch):
     assert ("pip install" in output) != peers
 
 
+@pytest.mark.slow
 def test_describing(run):
     output = run("describe_speed", counts=["40"])
     peers = is_installed("kornia")
@@ -77,6 +78,7 @@ def test_describing(run):
         assert len(ratios(output, "doap-mobile-256b, LiteRT int8", peer)) == 1
 
 
+@pytest.mark.slow
 def test_accuracy_over_time(tmp_path):
     for size in (32, 65):
         views = np.stack([layouts.views(np.random.default_rng(n), 3, size) for n in range(20)])
