@@ -1,16 +1,19 @@
-"""Reconstructs a folder of photographs with COLMAP: by its own SIFT, and by our features.
+r"""Reconstructs a folder of photographs with COLMAP: by its own SIFT, and by our features.
 
 python benchmarks/reconstruct.py --images=photos
-python benchmarks/reconstruct.py --images=photos --models=colmap,doap-128 --folder=models
+python benchmarks/reconstruct.py --images=photos --models=colmap,doap-128 --folder=models \
+  --mapper_options='--Mapper.init_max_forward_motion=1 --Mapper.init_min_tri_angle=4'
 
 `colmap` is COLMAP's SIFT, matcher and verification by its defaults; all others are what
 `match_main.py --format=colmap --model=…` writes by its defaults. COLMAP's incremental mapper then
-reconstructs each, by its defaults, and its model of most images counts. The program `colmap` is
-used where it is installed, otherwise pycolmap (`pip install '.[colmap]'`).
+reconstructs each, by its defaults and --mapper_options, and its model of most images counts. The
+program `colmap` is used where it is installed, otherwise pycolmap (`pip install '.[colmap]'`).
 
 - images: registered, of all; points: in space; observations: of points in images; track: mean
   number of images that observe a point.
 - error: mean distance, in pixels, of an observation from the projection of its point.
+- focal: mean focal length of the cameras, in pixels, as the mapper refined it; far from what the
+  camera can have had, the model is wrong, however many images it has.
 - minutes: wall time; cpu: minutes of processor time. match: until the matches are verified; map:
   the mapper.
 
@@ -50,9 +53,13 @@ flags.DEFINE_list(
     "follow, as in 'doap-128 --threshold=2'.",
 )
 flags.DEFINE_string("folder", None, "Folder for databases and models; by default a temporary one.")
+flags.DEFINE_string(
+    "mapper_options", "", "Further options of the program `colmap mapper`, for all models."
+)
 
 _MATCH = pathlib.Path(__file__).resolve().parent.parent / "match_main.py"
 _COLMAP = "colmap"
+_NO_MODEL = "failed to create sparse model"  # COLMAP's last words, a result and no error here
 #: COLMAP's commands, and the same for pycolmap.
 _PYCOLMAP = {
     "feature_extractor": "extract_features(a.database_path, a.image_path)",
@@ -82,6 +89,8 @@ def main(argv: Sequence[str]) -> None:
     count = sum(path.suffix.lower() in IMAGE_SUFFIXES for path in images.rglob("*"))
     if count < 2:
         raise InputError(f"--images={images} holds {count} images; give a folder of at least two.")
+    if FLAGS.mapper_options and shutil.which("colmap") is None:
+        raise InputError("--mapper_options are the program's; install colmap besides pycolmap.")
     measuring.print_setting("numpy", "opencv-contrib-python-headless", "pycolmap")
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(FLAGS.folder or temporary)
@@ -108,7 +117,8 @@ def _reconstruct(model: str, images: pathlib.Path, count: int, folder: pathlib.P
             command = [sys.executable, _MATCH, f"--images={images}"]
             command += ["--format=colmap", f"--model={name}", f"--output={folder}", *further]
             matching = _run(command, folder)
-    mapping = _run(_colmap("mapper", {**paths, "output_path": output}), folder)
+    mapper = _colmap("mapper", {**paths, "output_path": output})
+    mapping = _run(mapper + FLAGS.mapper_options.split(), folder)
     times = {"match": matching, "map": mapping}
     return {
         **_scores([read_model(path, images) for path in sorted(output.glob("*"))], count),
@@ -141,6 +151,7 @@ def _scores(models: list[Model], count: int) -> dict[str, str]:
         "observations": f"{len(distances):,}",
         "track": f"{len(distances) / len(best.ids):.2f}",
         "error": f"{distances.mean():.3f}",
+        "focal": f"{np.mean([camera.focal_length for camera in best.cameras.values()]):.0f}",
     }
 
 
@@ -166,8 +177,8 @@ def _run(command: Sequence[Any], folder: pathlib.Path) -> _Time:
     with open(folder / "log.txt", "a") as log:
         finished = subprocess.run(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if finished.returncode:
-        last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
+    last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
+    if finished.returncode and _NO_MODEL not in "".join(last):
         raise InputError(f"{command[1]} failed ({' '.join(last)}).")
     cpu = sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_utime", "ru_stime"))
     return _Time(wall, cpu)

@@ -26,6 +26,7 @@ _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
 _COLMAP_DEFAULTS = {
     "detector": "dog_dense",
+    "max_keypoints": 16384,
     "method": "mutual_ratio",
     "ratio": 0.9,
     "threshold": 1.0,
@@ -107,7 +108,10 @@ flags.DEFINE_string(
     "For --format=colmap dog_dense by default, whose keypoints are placed better.",
 )
 flags.DEFINE_integer(
-    "max_keypoints", 8192, "Number of the strongest keypoints to keep; 0 for all.", lower_bound=0
+    "max_keypoints",
+    8192,
+    "Number of the strongest keypoints to keep; 0 for all; for --format=colmap 16384 by default.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "max_image_size",
@@ -363,7 +367,7 @@ def _make_extractor():
         DescriptorExtractor,
         FLAGS.model,
         _value("detector"),
-        FLAGS.max_keypoints or None,
+        _value("max_keypoints") or None,
         _numbers("magnification", "14 or 8,28"),
         FLAGS.oriented,
         max_image_size=FLAGS.max_image_size,

@@ -1,6 +1,7 @@
 """The real COLMAP, by its command or as pycolmap, reconstructs what the database holds."""
 
 import itertools
+import json
 import pathlib
 import shutil
 import subprocess
@@ -122,10 +123,10 @@ print(*reconstruct._scores(models, 9).values())
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
     )
     assert finished.returncode == 0, finished.stderr
-    images, points, observations, track, error = finished.stdout.split()
+    images, points, observations, track, error, focal = finished.stdout.split()
     seen = sum((view.ids >= 0).sum() for view in SCENE.views)
     assert (images, points, observations) == ("7/9", str(len(SCENE.ids)), f"{seen:,}")
-    assert track == f"{seen / len(SCENE.ids):.2f}"
+    assert track == f"{seen / len(SCENE.ids):.2f}" and focal == f"{FOCAL:.0f}"
     # The mean length of normal vectors with σ = 0.1.
     assert float(error) == pytest.approx(0.1 * np.sqrt(np.pi / 2), rel=0.1)
 
@@ -133,10 +134,22 @@ print(*reconstruct._scores(models, 9).values())
 @pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
 def test_the_benchmark_reconstructs(tmp_path):
     write_images(SCENE, tmp_path / "images")
-    command = [sys.executable, str(BENCHMARK), "--images=images", "--models=sift"]
+    command = [sys.executable, str(BENCHMARK), "--images=images", "--models=sift", "--folder=out"]
+    command += ["--mapper_options=--Mapper.init_max_forward_motion=1 --random_seed=1"]
     finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     assert "| sift | 7/7 | " in finished.stdout
+    settings = json.loads((tmp_path / "out/sift/report.json").read_text())["settings"]
+    assert (settings["detector"], settings["max_keypoints"]) == ("dog_dense", 16384)
+    matching = settings["method"], settings["ratio"], settings["threshold"]
+    assert matching == ("mutual_ratio", 0.9, 1)
+    stopped = subprocess.run(
+        [*command, "--mapper_options=--Mapper.init_min_num_inliers=99999"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert stopped.returncode == 0 and "| sift | 0/7 |" in stopped.stdout
     (tmp_path / "images/empty").mkdir()
     refused = subprocess.run(
         [*command, "--images=images/empty"], cwd=tmp_path, capture_output=True, text=True
