@@ -14,6 +14,7 @@ from collections.abc import Sequence
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from absl import flags
+from group_scores import group_scores
 
 from doap_tf import command_line
 
@@ -33,7 +34,7 @@ def main(argv: Sequence[str]) -> None:
         validation = Validation(PatchGroups.load(folder))
         rows = {}
         for model in FLAGS.models:
-            rows[model] = validation.evaluate(load(model)).scores
+            rows[model] = group_scores(load(model), validation)
         print(f"\n{folder}:\n{score_table(rows)}", flush=True)
 
 

@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import numpy as np
 from absl import flags
+from group_scores import group_scores
 
 from doap_tf import command_line
 from doap_tf.errors import InputError
@@ -45,7 +46,6 @@ flags.DEFINE_float("minutes", 0, "Minutes after which no further run is started;
 
 _DATA = ("groups", "validation", "test")
 _SAMPLING = ("sampler", "weights", "views", "sequence_share")
-_RETRIEVED = (0, 6, 7)  # the reference and two targets with hard jitter
 _LOSSES = 200  # the last ones, of which the mean is kept
 
 
@@ -167,7 +167,7 @@ class Variant:
             "seconds": round(seconds, 1),
             "patches_per_second": round(config.steps * config.batch_size / seconds),
             "scores": {
-                part: _scores(trainer.descriptor, validation)
+                part: group_scores(trainer.descriptor, validation)
                 for part, validation in validations.items()
             },
             "data": [str(part) for part in parts],
@@ -228,19 +228,6 @@ def _load(*folders: pathlib.Path) -> tuple[list[Any], Any]:
 
     parts = [PatchGroups.load(folder) for folder in folders]
     return parts, PatchGroups.concatenate(parts)
-
-
-def _scores(descriptor: Any, validation: Any) -> dict[str, float]:
-    """Returns the scores of validation, and the mAP of retrieval among its groups."""
-    from doap_tf import metrics
-
-    groups = validation.groups
-    rows = np.concatenate([groups.rows_of(g)[list(_RETRIEVED)] for g in range(groups.group_count)])
-    described = descriptor.describe(groups.patches[rows])
-    precisions = metrics.retrieval_average_precisions(
-        described, groups.group[rows], descriptor.norm
-    )
-    return validation.evaluate(descriptor).scores | {"retrieval_map": float(precisions.mean())}
 
 
 def _read_plan(path: pathlib.Path) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """Running a Keras network under `doap_tf.Descriptor`."""
 
+import collections
 import functools
 import hashlib
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -9,9 +11,14 @@ import tensorflow as tf
 
 from doap_tf.networks import DescriptorNetwork
 
+COMPILE_AFTER = 1 << 20  # patches; to compile takes as long as to describe some millions
+
 
 class KerasBackend:
-    """Runs a Keras network in a compiled graph."""
+    """Runs a Keras network in a graph.
+
+    On a GPU, XLA compiles the graph for batch sizes in which many patches come.
+    """
 
     name = "keras"
 
@@ -22,19 +29,29 @@ class KerasBackend:
         self.head = network.head
         self.output_dim = network.output_dim
         self.magnification = network.magnification
-        size = network.input_size
-        graph = tf.function(network.describe_packed if network.head == "binary" else network)
-        self._graph_for = functools.cache(
-            lambda kind: graph.get_concrete_function(tf.TensorSpec([None, size, size, 1], kind))
-        )
+        self._compiles = bool(tf.config.list_logical_devices("GPU"))
+        self._described: collections.Counter[int] = collections.Counter()  # by batch size
+        self._graph_for = functools.cache(self._trace)
 
     def infer(self, patches: np.ndarray) -> npt.ArrayLike:
         """See `doap_tf.descriptors.Backend.infer`."""
         count = len(patches)
-        if missing := _round_size(count) - count:
+        size = _round_size(count)
+        if missing := size - count:
             patches = np.pad(patches, [(0, missing), (0, 0), (0, 0), (0, 0)])
         tensor = tf.convert_to_tensor(patches)
-        return self._graph_for(tensor.dtype)(tensor)[:count]
+        often = self._compiles and self._described[size] >= COMPILE_AFTER
+        self._described[size] += count
+        return self._graph_for(tensor.dtype, size if often else None)(tensor)[:count]
+
+    def _trace(self, kind: tf.DType, size: int | None) -> Callable[[tf.Tensor], tf.Tensor]:
+        """Returns the network as a graph, or compiled for batches of one size."""
+        network, side = self.network, self.input_size
+        graph = tf.function(
+            network.describe_packed if self.head == "binary" else network,
+            jit_compile=size is not None,
+        )
+        return graph.get_concrete_function(tf.TensorSpec([size, side, side, 1], kind))
 
     def weights_sha256(self) -> str:
         """See `doap_tf.descriptors.Backend.weights_sha256`."""

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import doap_tf
+from doap_tf.descriptors import keras_backend
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 
@@ -64,11 +65,31 @@ def test_few_batch_sizes_reach_the_network(descriptor, monkeypatch):
         sizes.add(len(patches))
         return tf.zeros([len(patches), 3 if descriptor.binary else 16])
 
-    monkeypatch.setattr(descriptor._backend, "_graph_for", lambda kind: graph)
+    monkeypatch.setattr(descriptor._backend, "_graph_for", lambda kind, size: graph)
     side = descriptor.input_size
     for count in range(1, 1025):
         assert len(descriptor.describe(np.broadcast_to(np.uint8(7), [count, side, side]))) == count
     assert len(sizes) < 80 and max(sizes) == 1024
+
+
+def test_batches_that_come_often_are_compiled(descriptor, monkeypatch):
+    descriptor = doap_tf.Descriptor(descriptor.network)
+    side = descriptor.input_size
+    patches = random_patches(8, side, side)
+    wanted = descriptor.describe(patches)
+    monkeypatch.setattr(keras_backend, "COMPILE_AFTER", 10)
+    monkeypatch.setattr(descriptor._backend, "_compiles", True)
+    traced = []
+    trace = descriptor._backend._trace
+    monkeypatch.setattr(
+        descriptor._backend,
+        "_graph_for",
+        lambda kind, size: traced.append(size) or trace(kind, size),
+    )
+    described = [descriptor.describe(patches) for _ in range(3)]
+    assert traced == [None, 8, 8]
+    for each in described:
+        np.testing.assert_allclose(each, wanted, atol=1e-5)
 
 
 def test_larger_patches_are_resized_without_aliasing():
