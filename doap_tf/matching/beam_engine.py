@@ -44,7 +44,7 @@ from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
-from doap_tf.matching.shortlist import Read, make_signatures
+from doap_tf.matching.shortlist import Codebook, Read, make_signatures
 
 _SIGNATURES_PER_SHARD = 64
 _of_thread = threading.local()
@@ -98,7 +98,7 @@ class BeamEngine:
         failures = self._run(work, items)
         return {name: failures[name] for name in images if name in failures}
 
-    def make_signatures(self, names: Sequence[str], read: Read, codebook: np.ndarray) -> np.ndarray:
+    def make_signatures(self, names: Sequence[str], read: Read, codebook: Codebook) -> np.ndarray:
         """Does what `doap_tf.matching.shortlist.make_signatures` does; workers read the store."""
         del read
         starts = range(0, len(names), _SIGNATURES_PER_SHARD)
@@ -211,7 +211,7 @@ class _Sign(_Reading):
         path: str,
         settings: dict[str, Any],
         shards: str,
-        codebook: np.ndarray,
+        codebook: Codebook,
     ):
         super().__init__(path, settings, shards)
         self._codebook = codebook

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -18,6 +19,7 @@ from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_L2, nearest
 
 _WORDS = 64
+_COMPONENTS = 32
 _SAMPLED_IMAGES = 500
 _SAMPLED_ROWS = 200  # of the strongest features of each
 _ROWS_PER_WORD = 32  # or more; with fewer, words would be single descriptors
@@ -26,8 +28,21 @@ _SEARCHED_EXACTLY = 100_000  # images
 _LINKS = 32  # of an image in the index
 _CANDIDATES = 128  # at least, that a search in the index keeps
 
+
+class Codebook(NamedTuple):
+    """What signatures are made with.
+
+    Attributes:
+        components: Principal components of descriptors of unit length, float32 [D, C].
+        words: Visual words in the space of the components, float32 [W, C].
+    """
+
+    components: np.ndarray
+    words: np.ndarray
+
+
 Read = Callable[[str], Features]
-Sign = Callable[[Sequence[str], Read, np.ndarray], np.ndarray]
+Sign = Callable[[Sequence[str], Read, Codebook], np.ndarray]
 
 
 def retrieval_pairs(
@@ -49,7 +64,8 @@ def retrieval_pairs(
     check_shortlist(neighbours, len(names))
     contents = store.contents()
     images = [[name, contents[name]] for name in names]
-    key = hashlib.sha256(json.dumps([neighbours, _WORDS, images]).encode()).hexdigest()
+    settings = [neighbours, _WORDS, _COMPONENTS, images]
+    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()
     record = pathlib.Path(record)
     if record.exists():
         known = json.loads(record.read_text("utf-8"))
@@ -63,54 +79,49 @@ def retrieval_pairs(
     return pairs
 
 
-def learn_codebook(names: Sequence[str], read: Read) -> np.ndarray:
-    """Learns visual words from a bounded sample of a collection's own descriptors.
+def learn_codebook(names: Sequence[str], read: Read) -> Codebook:
+    """Learns components and words from a bounded sample of a collection's own descriptors.
 
     Args:
         names: The images.
         read: Gives the features of an image.
 
     Returns:
-        Words, float32 [W, D]; the same collection gives the same words.
+        The same for the same collection.
     """
-    chosen = np.unique(np.linspace(0, len(names) - 1, _SAMPLED_IMAGES).round().astype(int))
-    rows = []
-    for place in chosen:
-        features = read(names[place])
-        rows.append(unit_rows(features.descriptors[:_SAMPLED_ROWS], features.norm))
-    sample = np.ascontiguousarray(np.concatenate(rows), np.float32)
-    if not len(sample):
-        raise InputError(f"none of {len(names)} images has a feature to compare it by.")
+    sample = _sample(names, read)
+    components = _principal_components(sample)
+    sample = sample @ components
     cv2.setRNGSeed(0)
     criteria = (cv2.TERM_CRITERIA_MAX_ITER + cv2.TERM_CRITERIA_EPS, _ITERATIONS, 1e-4)
     words = min(_WORDS, -(-len(sample) // _ROWS_PER_WORD))
     labels = np.empty((len(sample), 1), np.int32)  # filled
     centres = cv2.kmeans(sample, words, labels, criteria, 1, cv2.KMEANS_PP_CENTERS)[2]
-    return np.asarray(centres)
+    return Codebook(components, np.asarray(centres))
 
 
-def make_signatures(names: Sequence[str], read: Read, codebook: np.ndarray) -> np.ndarray:
-    """Returns the signatures of images, float32 [N, W · D], of unit length.
+def make_signatures(names: Sequence[str], read: Read, codebook: Codebook) -> np.ndarray:
+    """Returns the signatures of images, float32 [N, W · C], of unit length.
 
-    A signature is the VLAD of Jégou et al. with the later normalisations: directions of the
-    residuals summed for each word, each sum and then the whole brought to unit length. An image
-    without features has zeros.
+    A signature is the VLAD of Jégou et al. with the later normalisations, of the principal
+    components of descriptors: directions of the residuals summed for each word, each sum and then
+    the whole brought to unit length. An image without features has zeros.
 
     Args:
         names: The images.
         read: Gives the features of an image.
-        codebook: Words, float32 [W, D].
+        codebook: What `learn_codebook` returns.
     """
-    signatures = np.zeros((len(names), codebook.size), np.float32)
+    components, words = codebook
+    signatures = np.zeros((len(names), words.size), np.float32)
     for signature, name in zip(signatures, names, strict=True):
         features = read(name)
-        rows = unit_rows(features.descriptors, features.norm)
-        if not len(rows):
+        if not len(features.descriptors):
             continue
-        words = nearest(rows, codebook, NORM_L2)[0][:, 0]
-        directions = _unit(rows - codebook[words])
-        sums = np.zeros_like(codebook)
-        np.add.at(sums, words, directions)
+        rows = unit_rows(features.descriptors, features.norm) @ components
+        of_rows = nearest(rows, words, NORM_L2)[0][:, 0]
+        sums = np.zeros_like(words)
+        np.add.at(sums, of_rows, _unit(rows - words[of_rows]))
         signature[:] = _unit(_unit(sums).reshape(1, -1))
     return signatures
 
@@ -154,6 +165,29 @@ def check_shortlist(neighbours: int, images: int) -> None:
                 f"a shortlist of {images:,} images needs Faiss: install it with "
                 "`pip install '.[faiss]'`."
             ) from error
+
+
+def _sample(names: Sequence[str], read: Read) -> np.ndarray:
+    """Returns descriptors of unit length, float32 [M, D]."""
+    chosen = np.unique(np.linspace(0, len(names) - 1, _SAMPLED_IMAGES).round().astype(int))
+    rows = []
+    for place in chosen:
+        features = read(names[place])
+        rows.append(unit_rows(features.descriptors[:_SAMPLED_ROWS], features.norm))
+    sample = np.concatenate(rows)
+    if not len(sample):
+        raise InputError(f"none of {len(names)} images has a feature to compare it by.")
+    return sample
+
+
+def _principal_components(rows: np.ndarray) -> np.ndarray:
+    """Returns the directions of most variance of rows [M, D], float32 [D, C], the first first."""
+    centred = rows - rows.mean(axis=0)
+    directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
+    components = directions[:, : min(_COMPONENTS, len(rows))]
+    largest = np.abs(components).argmax(axis=0)
+    signs = np.sign(components[largest, np.arange(len(largest))])
+    return np.ascontiguousarray(components * signs, np.float32)
 
 
 def _nearest_by_index(rows: np.ndarray, count: int) -> np.ndarray:

@@ -5,6 +5,7 @@ import sys
 import cv2
 import numpy as np
 import pytest
+from sklearn.decomposition import PCA
 
 from doap_tf.errors import InputError
 from doap_tf.matching import (
@@ -52,26 +53,49 @@ def collection():
 def test_images_of_one_scene_are_paired(collection, norm):
     read = collection[norm].__getitem__
     codebook = learn_codebook("abcd", read)
-    np.testing.assert_array_equal(codebook, learn_codebook("abcd", read))
+    for first, second in zip(codebook, learn_codebook("abcd", read), strict=True):
+        np.testing.assert_array_equal(first, second)
     signatures = make_signatures("abcd", read, codebook)
     np.testing.assert_allclose(np.linalg.norm(signatures, axis=1), 1, rtol=1e-5)
     assert nearest_pairs("abcd", signatures, 1) == [("a", "b"), ("c", "d")]
 
 
-def test_a_signature_is_a_vlad_of_directions(collection):
+def test_components_are_those_of_a_principal_component_analysis(collection):
     read = collection[cv2.NORM_L2].__getitem__
-    codebook = learn_codebook("abcd", read).astype(np.float64)
-    rows = unit_rows(read("b").descriptors, cv2.NORM_L2).astype(np.float64)
-    expected = np.zeros_like(codebook)
-    for row in rows:
-        word = np.argmin(((row - codebook) ** 2).sum(axis=1))
-        difference = row - codebook[word]
+    rows = np.concatenate([unit_rows(read(name).descriptors, cv2.NORM_L2) for name in "abcd"])
+    analysis = PCA(32).fit(rows.astype(np.float64))
+    components = learn_codebook("abcd", read).components
+    cosines = (components.T * analysis.components_).sum(axis=1)
+    np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-4)
+    assert (components.max(axis=0) >= -components.min(axis=0)).all()
+
+
+@pytest.mark.parametrize(("count", "width", "expected"), [(60, 64, 32), (60, 8, 8), (20, 64, 20)])
+def test_a_signature_has_at_most_32_components_a_word(count, width, expected):
+    rows = np.random.default_rng(3).standard_normal((count, width)).astype(np.float32)
+    images = {"a": features(rows)}
+    codebook = learn_codebook("a", images.get)
+    words = -(-count // 32)
+    assert codebook.words.shape == (words, expected)
+    assert make_signatures("a", images.get, codebook).shape == (1, words * expected)
+
+
+@pytest.mark.parametrize("norm", [cv2.NORM_L2, cv2.NORM_HAMMING])
+def test_a_signature_is_a_vlad_of_directions(collection, norm):
+    read = collection[norm].__getitem__
+    codebook = learn_codebook("abcd", read)
+    components, words = (array.astype(np.float64) for array in codebook)
+    expected = np.zeros_like(words)
+    for row in unit_rows(read("b").descriptors, norm).astype(np.float64):
+        projected = np.array([row @ component for component in components.T])
+        word = np.argmin(((projected - words) ** 2).sum(axis=1))
+        difference = projected - words[word]
         if difference.any():
             expected[word] += difference / np.linalg.norm(difference)
     for total in expected:
         total /= max(np.linalg.norm(total), 1e-12)
     expected /= np.linalg.norm(expected)
-    found = make_signatures("b", read, codebook.astype(np.float32))[0]
+    found = make_signatures("b", read, codebook)[0]
     np.testing.assert_allclose(found, expected.ravel(), atol=2e-4)
 
 
@@ -149,6 +173,9 @@ def test_a_second_run_has_the_same_pairs_and_a_changed_collection_others(tmp_pat
     assert matched().pairs == [("a", "b"), ("c", "d")]
     assert len(json.loads(record.read_text())["pairs"]) == 2
     assert matched(sign=refuse).pairs == [("a", "b"), ("c", "d")]
+    with monkeypatch.context() as other, pytest.raises(AssertionError):
+        other.setattr(shortlist, "_COMPONENTS", 16)
+        matched(sign=refuse)
     cv2.imwrite(str(images["d"]), picture[10:210, 20:220])
     with pytest.raises(AssertionError):
         matched(sign=refuse)
