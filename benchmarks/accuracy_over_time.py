@@ -32,7 +32,9 @@ from doap_tf.features import cut_patches, frames_from_keypoints
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("groups", [], "Folders of patch groups of 32, 42 and 65 pixels.")
-flags.DEFINE_list("models", [], "Networks; all that ship by default.")
+flags.DEFINE_list(
+    "models", [], "Networks; by default all that ship, those for ready-cut patches aside."
+)
 flags.DEFINE_list("precisions", ["float32", "int8"], "Those of export_main.py.")
 flags.DEFINE_integer("keypoints", 10_000, "Number of keypoints.")
 flags.DEFINE_string("image", None, "A picture; the mosaic of describe_speed.py by default.")
@@ -83,7 +85,8 @@ def _networks(image: np.ndarray, folder: str) -> dict[str, Any]:
 
     frames = frames_from_keypoints(describe_speed.find_keypoints(image, _CALIBRATION))
     found = {}
-    for name in FLAGS.models or doap_tf.list_pretrained():
+    detected = [name for name in doap_tf.list_pretrained() if not name.endswith("-patch")]
+    for name in FLAGS.models or detected:
         network = doap_tf.from_pretrained(name, backend="keras").network
         patches = cut_patches(image, frames, network.input_size, network.magnification)
         files = export_tflite(
