@@ -61,22 +61,23 @@ def test_exports_and_measures_a_training_directory(groups, tmp_path):
 
 def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     done = _run(
-        *("--model=doap-mobile-256b", f"--export_dir={tmp_path}"),
+        *("--model=doap-tiny-256b", f"--export_dir={tmp_path}"),
         *("--precisions=int8", "--batch_sizes="),
     )
     assert done.returncode == 0, done.stderr
     assert "sample photographs" in done.stdout
-    exported = doap_tf.from_pretrained(tmp_path / "doap-mobile-256b-int8.tflite")
+    exported = doap_tf.from_pretrained(tmp_path / "doap-tiny-256b-int8.tflite")
     patches = sample_groups(32, 14.0).patches[:200]
-    expected = doap_tf.from_pretrained("doap-mobile-256b").describe(patches)
+    expected = doap_tf.from_pretrained("doap-tiny-256b").describe(patches)
     differing = np.bitwise_count(expected ^ exported.describe(patches)).sum(axis=1)
     assert differing.mean() < 0.05 * exported.dimension
-    shipped = (ROOT / "doap_tf/descriptors/weights/doap-mobile-256b.md").read_text()
+    shipped = (ROOT / "doap_tf/descriptors/weights/doap-tiny-256b.md").read_text()
     (training,) = (line for line in shipped.splitlines() if line.startswith("- **Training**"))
-    card = tmp_path / "doap-mobile-256b/1/assets.extra/MODEL_CARD.md"
+    card = tmp_path / "doap-tiny-256b/1/assets.extra/MODEL_CARD.md"
     assert training in card.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_keypoint_network_becomes_files_for_any_and_for_fixed_sizes(tmp_path):
     run = tmp_path / "corners"
     run.mkdir()

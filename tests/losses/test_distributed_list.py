@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import numpy as np
 import tensorflow as tf
@@ -37,6 +39,7 @@ for loss in (losses.AveragePrecisionLoss, losses.HardestInBatchLoss):
 """
 
 
+@pytest.mark.slow
 def test_two_replicas_train_like_one_device():
     finished = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300

@@ -53,6 +53,7 @@ def finished(tmp_path_factory):
     return folder / "run", output
 
 
+@pytest.mark.slow
 def test_labels_are_mined_in_groups_that_were_prepared(tmp_path):
     groups = launch.make_groups()
     groups = dataclasses.replace(
