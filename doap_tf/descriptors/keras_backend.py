@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from doap_tf.networks import DescriptorNetwork
 
-COMPILE_AFTER = 1 << 20  # patches; to compile takes as long as to describe some millions
+COMPILE_AFTER = 1 << 20  # patches in batches of one size; compiling takes seconds
 
 
 class KerasBackend:
@@ -31,7 +31,8 @@ class KerasBackend:
         self.magnification = network.magnification
         self._compiles = bool(tf.config.list_logical_devices("GPU"))
         self._described: collections.Counter[int] = collections.Counter()  # by batch size
-        self._graph_for = functools.cache(self._trace)
+        call = network.describe_packed if network.head == "binary" else network
+        self._graph_for = functools.cache(functools.partial(_trace, call, network.input_size))
 
     def infer(self, patches: np.ndarray) -> npt.ArrayLike:
         """See `doap_tf.descriptors.Backend.infer`."""
@@ -44,15 +45,6 @@ class KerasBackend:
         self._described[size] += count
         return self._graph_for(tensor.dtype, size if often else None)(tensor)[:count]
 
-    def _trace(self, kind: tf.DType, size: int | None) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Returns the network as a graph, or compiled for batches of one size."""
-        network, side = self.network, self.input_size
-        graph = tf.function(
-            network.describe_packed if self.head == "binary" else network,
-            jit_compile=size is not None,
-        )
-        return graph.get_concrete_function(tf.TensorSpec([size, side, side, 1], kind))
-
     def weights_sha256(self) -> str:
         """See `doap_tf.descriptors.Backend.weights_sha256`."""
         return weights_sha256(self.network)
@@ -64,6 +56,14 @@ def weights_sha256(network: tf.keras.Model) -> str:
     for weight in network.get_weights():
         digest.update(np.ascontiguousarray(weight).tobytes())
     return digest.hexdigest()
+
+
+def _trace(
+    call: Callable[[tf.Tensor], tf.Tensor], side: int, kind: tf.DType, size: int | None
+) -> Callable[[tf.Tensor], tf.Tensor]:
+    """Returns a network as a graph, or compiled by XLA for batches of one size."""
+    graph = tf.function(call, jit_compile=size is not None)
+    return graph.get_concrete_function(tf.TensorSpec([size, side, side, 1], kind))
 
 
 def _round_size(count: int) -> int:

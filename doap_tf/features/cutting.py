@@ -125,15 +125,9 @@ def _sample(
         np.clip(points, -_FARTHEST, _FARTHEST, out=points)
     size = len(centres)
     x, y = points.reshape(2, -1, size)
-    cv2.remap(
-        image,
-        x,
-        y,
-        cv2.INTER_LINEAR,
-        samples.reshape(-1, size),
-        borderMode=cv2.BORDER_REPLICATE,
-    )
-    return samples
+    flat = samples.reshape(-1, size)
+    cut = cv2.remap(image, x, y, cv2.INTER_LINEAR, flat, borderMode=cv2.BORDER_REPLICATE)
+    return cut.reshape(samples.shape)
 
 
 def cut_patches(

@@ -80,11 +80,11 @@ def test_batches_that_come_often_are_compiled(descriptor, monkeypatch):
     monkeypatch.setattr(keras_backend, "COMPILE_AFTER", 10)
     monkeypatch.setattr(descriptor._backend, "_compiles", True)
     traced = []
-    trace = descriptor._backend._trace
+    graph_for = descriptor._backend._graph_for
     monkeypatch.setattr(
         descriptor._backend,
         "_graph_for",
-        lambda kind, size: traced.append(size) or trace(kind, size),
+        lambda kind, size: traced.append(size) or graph_for(kind, size),
     )
     described = [descriptor.describe(patches) for _ in range(3)]
     assert traced == [None, 8, 8]
