@@ -14,6 +14,10 @@ GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
 
 _CONFIDENCE = 0.9999
 _MAX_ITERATIONS = 100_000
+# Cameras of two views need larger samples than a homography, of matches that are mostly wrong.
+# MAGSAC++ draws the nearest matches first, and from neighbourhoods that grow (progressive NAPSAC):
+# a tenth of the iterations then finds more (docs/experiments/retrieval.md).
+_GUIDED = {"sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC, "maxIterations": 10_000}
 _MSAC = {"score": cv2.SCORE_METHOD_MSAC, "final_polisher": cv2.COV_POLISHER}
 #: Robust estimators, by what sets them apart among OpenCV's: MAGSAC++ (USAC_MAGSAC), graph-cut
 #: RANSAC (USAC_ACCURATE), RANSAC with local optimisation (USAC_DEFAULT), PROSAC with local
@@ -84,8 +88,8 @@ def verify(
         intrinsics2: Matrix [3, 3] of the second camera; by default that of the first.
         seed: Seed of the random samples; the same seed gives the same model.
         estimator: One of `ESTIMATORS`.
-        distances: [M] between the descriptors: `"prosac"` draws from the smallest first, by
-            default in the given order.
+        distances: [M] between the descriptors. `"prosac"`, and `"magsac"` unless it looks for a
+            homography, draw the smallest first, by default in the given order.
     """
     check_geometry(geometry, threshold, intrinsics1, estimator)
     points1, points2 = np.asarray(points1, np.float64), np.asarray(points2, np.float64)
@@ -101,12 +105,11 @@ def verify(
         cameras = first, second
     model = None
     if len(points1) >= GEOMETRIES[geometry]:
-        ordered = points1, points2
-        if estimator == "prosac" and distances is not None:
+        parameters = _parameters(estimator, geometry, threshold, seed)
+        order = np.arange(len(points1))
+        if distances is not None and parameters.sampler != cv2.SAMPLING_UNIFORM:
             order = np.argsort(distances, kind="stable")
-            ordered = points1[order], points2[order]
-        parameters = _parameters(estimator, threshold, seed)
-        model = _estimate(*ordered, geometry, cameras, parameters)
+        model = _estimate(points1[order], points2[order], geometry, cameras, parameters)
     if model is None:
         count = len(points1)
         return Verification(None, np.zeros(count, bool), np.full(count, np.inf))
@@ -168,13 +171,14 @@ def as_intrinsics(intrinsics: npt.ArrayLike, name: str) -> np.ndarray:
     return matrix
 
 
-def _parameters(estimator: str, threshold: float, seed: int) -> cv2.UsacParams:
+def _parameters(estimator: str, geometry: str, threshold: float, seed: int) -> cv2.UsacParams:
     parameters = cv2.UsacParams()
     parameters.threshold = threshold
     parameters.confidence = _CONFIDENCE
     parameters.maxIterations = _MAX_ITERATIONS
     parameters.randomGeneratorState = seed
-    for name, value in ESTIMATORS[estimator].items():
+    guided = estimator == "magsac" and geometry != "homography"
+    for name, value in (ESTIMATORS[estimator] | (_GUIDED if guided else {})).items():
         setattr(parameters, name, value)
     return parameters
 

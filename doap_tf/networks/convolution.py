@@ -81,31 +81,40 @@ class ConvolutionBlock(tf.keras.layers.Layer):
         self.built = True
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
-        if not training and self._covers(inputs):
-            return self.activate(self._multiply(inputs))
-        return self.activate(self.normalization(self.convolution(inputs), training=training))
+        if training:
+            return self.activate(self.normalization(self.convolution(inputs), training=True))
+        kernel, bias = self._fold(inputs.dtype)
+        if self._covers(inputs):
+            # On CPUs convolutions take patches one by one, and read the whole kernel for each.
+            rows = tf.reshape(inputs, [-1, self.kernel_size**2 * inputs.shape[3]])
+            product = tf.matmul(rows, tf.reshape(kernel, [-1, self.filters]))
+            outputs = tf.reshape(product, [-1, 1, 1, self.filters])
+        elif self.filters is None:
+            strides = [1, self.strides, self.strides, 1]
+            outputs = tf.nn.depthwise_conv2d(inputs, kernel, strides, self.padding.upper())
+        else:
+            outputs = tf.nn.conv2d(inputs, kernel, self.strides, self.padding.upper())
+        return self.activate(tf.nn.bias_add(outputs, bias))
+
+    def _fold(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+        """Kernel and bias that do what convolution and normalisation do one after the other.
+
+        TensorFlow runs a convolution, its bias and its activation as one operation.
+        """
+        normalization = self.normalization
+        scale = tf.math.rsqrt(normalization.moving_variance + normalization.epsilon)
+        bias = -normalization.moving_mean * scale
+        if self.shift:
+            bias += normalization.beta
+        # A depthwise kernel has its channels where others have their inputs.
+        factors = scale[:, tf.newaxis] if self.filters is None else scale
+        kernel = tf.cast(self.convolution.kernel, scale.dtype) * factors
+        return tf.cast(kernel, dtype), tf.cast(bias, dtype)
 
     def _covers(self, inputs: tf.Tensor) -> bool:
         """Whether the kernel has only one place in its inputs."""
         whole = (self.kernel_size, self.kernel_size)
         return self.filters is not None and self.padding == "valid" and inputs.shape[1:3] == whole
-
-    def _multiply(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Convolution and normalisation as one product of matrices, [B, 1, 1, filters].
-
-        On CPUs convolutions take patches one by one, and read the whole kernel for each of them.
-        """
-        normalization = self.normalization
-        scale = tf.math.rsqrt(normalization.moving_variance + normalization.epsilon)
-        kernel = tf.reshape(tf.cast(self.convolution.kernel, scale.dtype), [-1, self.filters])
-        kernel = tf.cast(kernel * scale, inputs.dtype)
-        bias = -normalization.moving_mean * scale
-        if self.shift:
-            bias += normalization.beta
-        rows = tf.reshape(inputs, [-1, kernel.shape[0]])
-        return tf.reshape(
-            tf.matmul(rows, kernel) + tf.cast(bias, inputs.dtype), [-1, 1, 1, self.filters]
-        )
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return self.convolution.compute_output_shape(input_shape)

@@ -20,7 +20,7 @@ def planar_matches(count=300, noise=0.3):
     return points1, points2, right
 
 
-def spatial_matches(count=400, noise=0.3):
+def spatial_matches(count=400, noise=0.3, wrong=0.4):
     """Points in space seen by two cameras, with the true essential matrix."""
     random = np.random.default_rng(1)
     points = random.uniform((-3, -2, 4), (3, 2, 12), (count, 3))
@@ -34,7 +34,7 @@ def spatial_matches(count=400, noise=0.3):
     for matrix, seen in ((INTRINSICS1, points), (INTRINSICS2, points @ rotation.T + translation)):
         projected = seen @ matrix.T
         views.append(projected[:, :2] / projected[:, 2:] + random.normal(0, noise, (count, 2)))
-    right = np.arange(count) >= 0.4 * count
+    right = np.arange(count) >= wrong * count
     views[1][~right] = random.uniform((0, 0), (640, 480), (int((~right).sum()), 2))
     return *views, right, cross @ rotation
 
@@ -105,6 +105,18 @@ def test_prosac_draws_from_the_nearest_matches_first():
     np.testing.assert_array_equal(by_distance.model, sorted_before.model)
     np.testing.assert_array_equal(by_distance.inliers[order], sorted_before.inliers)
     assert (verify(points1, points2, estimator="prosac").model != by_distance.model).any()
+
+
+@pytest.mark.parametrize("geometry", ["fundamental", "essential"])
+def test_cameras_are_found_where_one_match_in_six_is_right(geometry):
+    points1, points2, right, _ = spatial_matches(600, wrong=5 / 6)
+    distances = np.random.default_rng(3).normal(size=len(right)) + ~right
+    options = {"threshold": 1.5, "intrinsics1": INTRINSICS1, "intrinsics2": INTRINSICS2}
+    nearest_first = verify(points1, points2, geometry, distances=distances, **options)
+    assert nearest_first.inliers[right].mean() > 0.9
+    order = np.argsort(distances)
+    sorted_before = verify(points1[order], points2[order], geometry, **options)
+    np.testing.assert_array_equal(nearest_first.model, sorted_before.model)
 
 
 def test_one_camera_serves_both_images_if_only_one_is_given():

@@ -88,3 +88,17 @@ def test_depthwise_channels_stay_apart(activations):
     assert before.shape == (64, 4, 4, 3)
     np.testing.assert_array_equal(after[..., [0, 2]], before[..., [0, 2]])
     assert np.abs(after[..., 1] - before[..., 1]).max() > 0.1
+
+
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("filters", [5, None])
+def test_without_training_normalization_is_folded_into_the_kernel(activations, filters, shift):
+    block = ConvolutionBlock(filters, strides=2, shift=shift)
+    block.build(activations.shape)
+    generator = np.random.default_rng(3)
+    channels = filters or activations.shape[-1]
+    block.normalization.set_weights(
+        [generator.uniform(0.5, 2, channels) for _ in block.normalization.weights]
+    )
+    one_by_one = block.normalization(block.convolution(activations), training=False)
+    np.testing.assert_allclose(block(activations), tf.nn.relu(one_by_one), rtol=1e-4, atol=1e-4)
