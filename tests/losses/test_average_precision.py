@@ -161,7 +161,9 @@ def test_gradient_equals_automatic_differentiation(form, distance):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("chunk_size, jit", [(7, False), (10, False), (64, False), (None, True), (7, True)])
+@pytest.mark.parametrize(
+    "chunk_size, jit", [(7, False), (10, False), (64, False), (None, True), (7, True)]
+)
 def test_chunks_and_xla_change_nothing(chunk_size, jit, form):
     generator = np.random.default_rng(4)
     rows = descriptors(generator, 30, 8, "euclidean", np.float32)
