@@ -26,10 +26,10 @@ _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
 _COLMAP_DEFAULTS = {
     "detector": "dog_dense",
-    "max_keypoints": 16384,
+    "max_keypoints": 20480,
     "method": "mutual_ratio",
     "ratio": 0.9,
-    "threshold": 1.0,
+    "threshold": 0.9,
 }
 
 # A pair
@@ -110,7 +110,7 @@ flags.DEFINE_string(
 flags.DEFINE_integer(
     "max_keypoints",
     8192,
-    "Number of the strongest keypoints to keep; 0 for all; for --format=colmap 16384 by default.",
+    "Number of the strongest keypoints to keep; 0 for all; for --format=colmap 20480 by default.",
     lower_bound=0,
 )
 flags.DEFINE_integer(
@@ -153,7 +153,7 @@ flags.DEFINE_string(
 flags.DEFINE_float(
     "threshold",
     3.0,
-    "Distance in pixels within which a match is an inlier; for --format=colmap 1 by default.",
+    "Distance in pixels within which a match is an inlier; for --format=colmap 0.9 by default.",
 )
 flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
 
