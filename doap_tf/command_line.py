@@ -1,12 +1,16 @@
 """How every command starts and ends: flags, quiet libraries, one line for bad input, exit codes."""
 
+import contextlib
 import errno
+import importlib.abc
+import importlib.machinery
 import logging as python_logging
 import os
 import re
 import sys
+import types
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -111,11 +115,49 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
 
 
 def _silence_libraries() -> None:
+    sys.meta_path.insert(0, _QuietTensorFlow())
     warnings.simplefilter("ignore")
     logging.set_verbosity(logging.WARNING)
     handler = logging.get_absl_handler()
     handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
+
+
+class _QuietTensorFlow(importlib.abc.MetaPathFinder):
+    """Imports TensorFlow without what it logs, on x86-64, before it reads the level to log at."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_quietly(module: types.ModuleType) -> None:
+                with _without_stderr():
+                    execute(module)
+
+            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """Discards what native code, too, writes to standard error."""
+    if sys.stderr is None:  # closed by the caller
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _fail(message: str, code: int) -> NoReturn:

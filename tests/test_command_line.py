@@ -88,6 +88,27 @@ def test_warnings_are_shown_unless_they_are_those_of_libraries():
     assert not shown("/venv/lib/python3.11/site-packages/tensorflow_datasets/core/builder.py")
 
 
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [("", "ours\n"), ("--verbosity=0", "imported\nours\n")],
+)
+def test_tensorflow_is_imported_quietly(flag, expected, tmp_path):
+    (tmp_path / "tensorflow.py").write_text("import os; os.write(2, b'imported\\n')")
+    script = tmp_path / "main.py"
+    script.write_text(
+        f"import sys; sys.path.insert(1, {str(ROOT)!r})\n"
+        "from doap_tf import command_line\n"
+        "def main(argv):\n"
+        "    import tensorflow\n"
+        "    sys.stderr.write('ours\\n')\n"
+        "command_line.run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script, *filter(None, [flag])], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stderr == expected
+
+
 @pytest.mark.parametrize("name", ["evaluate", "export", "match", "prepare", "train"])
 def test_installed_commands_and_files_are_the_same(name):
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name=f"doap-{name}")
