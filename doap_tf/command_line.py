@@ -1,6 +1,5 @@
 """How every command starts and ends: flags, quiet libraries, one line for bad input, exit codes."""
 
-import contextlib
 import errno
 import importlib.abc
 import importlib.machinery
@@ -10,12 +9,13 @@ import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
 from doap_tf.errors import InputError, is_out_of_memory
+from doap_tf.quiet import stderr_discarded
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
@@ -136,28 +136,11 @@ class _QuietTensorFlow(importlib.abc.MetaPathFinder):
             execute = spec.loader.exec_module
 
             def execute_quietly(module: types.ModuleType) -> None:
-                with _without_stderr():
+                with stderr_discarded():
                     execute(module)
 
             spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
         return spec
-
-
-@contextlib.contextmanager
-def _without_stderr() -> Iterator[None]:
-    """Discards what native code, too, writes to standard error."""
-    if sys.stderr is None:  # closed by the caller
-        yield
-        return
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _fail(message: str, code: int) -> NoReturn:

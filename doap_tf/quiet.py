@@ -5,7 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
