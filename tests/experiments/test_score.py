@@ -2,6 +2,7 @@ import pathlib
 import subprocess
 import sys
 
+import cv2
 import numpy as np
 
 from doap_tf.data import PatchGroups
@@ -12,23 +13,38 @@ from tests import layouts
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
-def test_scores_are_those_of_validation(tmp_path):
-    views = np.stack([layouts.views(np.random.default_rng(n), 3, 65) for n in range(30)])
-    groups = PatchGroups.from_arrays(views.reshape(-1, 65, 65), np.repeat(np.arange(30), 3))
-    groups.save(tmp_path / "groups")
-    done = subprocess.run(
-        [
-            sys.executable,
-            "experiments/score.py",
-            f"--groups={tmp_path / 'groups'}",
-            "--models=pixels,doap-mobile-256b",
-        ],
+class SideBySide:
+    norm = cv2.NORM_L2
+
+    def describe(self, patches):
+        return np.hstack([load("pixels").describe(patches), load("sift").describe(patches)])
+
+
+def score(groups, models):
+    return subprocess.run(
+        [sys.executable, "experiments/score.py", f"--groups={groups}", f"--models={models}"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
     )
+
+
+def test_scores_are_those_of_validation(tmp_path):
+    views = np.stack([layouts.views(np.random.default_rng(n), 3, 65) for n in range(30)])
+    groups = PatchGroups.from_arrays(views.reshape(-1, 65, 65), np.repeat(np.arange(30), 3))
+    groups.save(tmp_path / "groups")
+    done = score(tmp_path / "groups", "pixels,doap-mobile-256b,pixels+sift")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
-    expected = Validation(groups).evaluate(load("pixels")).scores["matching_map"]
-    assert lines["pixels"][1] == f"{expected:.3f}"
+    for name, descriptor in {"pixels": load("pixels"), "pixels+sift": SideBySide()}.items():
+        expected = Validation(groups).evaluate(descriptor).scores["matching_map"]
+        assert lines[name][1] == f"{expected:.3f}"
     assert float(lines["doap-mobile-256b"][1]) > 0.5
+
+
+def test_an_ensemble_has_one_kind_of_distance(tmp_path):
+    done = score(tmp_path / "groups", "doap-128+doap-256b")
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "doap-128+doap-256b: an ensemble is of floats or of bits, not of both.\n"
+    )
