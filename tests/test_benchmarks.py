@@ -101,6 +101,23 @@ def test_accuracy_over_time(tmp_path):
     assert cv2.imread(str(tmp_path / "plot.png")) is not None
 
 
+def test_profile_of_litert(run):
+    printed = run(
+        "litert_profile",
+        models=["doap-tiny-256b"],
+        precisions=["float32"],
+        batch_sizes=["1"],
+        threads=["1"],
+        batch_size=2,
+    )
+    whole, profile = printed.split("| doap-tiny-256b, ")[1:]
+    assert whole.startswith("µs a patch | batches of 1")
+    rows = [row.split("|")[1:] for row in profile.splitlines()[2:] if row]
+    names, times = zip(*[(row[0].strip(), float(row[1])) for row in rows], strict=True)
+    assert names[-2:] == ("rest", "the whole") and any("CONV_2D" in name for name in names)
+    assert sum(times[:-1]) == pytest.approx(times[-1], abs=0.1 * len(times))
+
+
 def test_matching(run):
     output = run("match_speed", descriptors=50)
     assert len(ratios(output, "ours", "BFMatcher")) == 6
@@ -295,6 +312,7 @@ def test_retrieval(tmp_path):
     steps = ("describe", "codebook", "signature", "search", "match")
     total = sum(float(made[f"{step}, ms"]) for step in steps)
     assert float(made["whole, ms"]) == pytest.approx(total, abs=0.4)
+    assert float(real["match, ms a pair"]) > 0
     assert float(made["match, ms a pair"]) * 4.5 == pytest.approx(float(made["match, ms"]), rel=0.1)
 
 
