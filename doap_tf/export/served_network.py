@@ -246,16 +246,15 @@ def _decode(image: tf.Tensor, most_pixels: int | None = None) -> tf.Tensor:
 
 
 def _claimed_pixels(image: tf.Tensor) -> tf.Tensor:
-    """Width times height in the header of a JPEG or PNG file, int64; 0 for others."""
+    """Width times height in the header of a JPEG or PNG file, int64; others are refused."""
     header = tf.strings.join([tf.strings.substr(image, 0, 24), "\0" * 24])
-    sides = tf.case(
-        [
-            (tf.io.is_jpeg(image), lambda: tf.io.extract_jpeg_shape(image)[:2]),
-            (
-                tf.equal(tf.strings.substr(header, 1, 3), "PNG"),
-                lambda: tf.io.decode_raw(tf.strings.substr(header, 16, 8), tf.int32, False),
-            ),
-        ],
-        lambda: tf.zeros([2], tf.int32),
+    is_jpeg, is_png = tf.io.is_jpeg(image), tf.equal(tf.strings.substr(header, 1, 3), "PNG")
+    check = tf.debugging.assert_equal(is_jpeg | is_png, True, "an image is neither JPEG nor PNG.")
+    with tf.control_dependencies([check]):
+        header = tf.identity(header)
+    sides = tf.cond(
+        is_jpeg,
+        lambda: tf.io.extract_jpeg_shape(image)[:2],
+        lambda: tf.io.decode_raw(tf.strings.substr(header, 16, 8), tf.int32, False),
     )
     return tf.reduce_prod(tf.cast(sides, tf.int64))

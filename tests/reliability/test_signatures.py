@@ -140,8 +140,10 @@ def bomb(suffix, side=12_000):
 @pytest.mark.parametrize(
     ("images", "frames", "message"),
     [
-        ([b""], FRAMES, "empty"),
-        ([b"no image"], FRAMES, "Unknown image file format"),
+        ([b""], FRAMES, "an image is neither"),
+        ([b"no image"], FRAMES, "an image is neither"),
+        ([encoded(".bmp")], FRAMES, "an image is neither"),
+        ([encoded(".gif")], FRAMES, "an image is neither"),
         ([encoded()[:-30]], FRAMES, "Invalid PNG data"),
         ([bomb(".png")], FRAMES, "an image claims more"),
         ([bomb(".jpg")], FRAMES, "an image claims more"),
