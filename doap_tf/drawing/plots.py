@@ -152,23 +152,14 @@ def draw_over_time(points: Sequence[tuple[float, float, str]], x: str, y: str) -
             axes.plot(*place, "o", color=colour, markerfacecolor="white")
             continue
         axes.plot(*place, "o", color=colour)
-        rise = _label_rise(place, [other for key, other in places.items() if "," not in key])
-        axes.annotate(name, place, xytext=(7, rise), textcoords="offset points", fontsize="small")
+        axes.annotate(
+            name, place, xytext=(7, 0), textcoords="offset points", fontsize="small", va="center"
+        )
     axes.set_xscale("log")
     axes.set(xlabel=x, ylabel=y)
     axes.margins(x=0.2, y=0.08)
     axes.grid(**_GRID)
     return render(figure)
-
-
-def _label_rise(place: tuple[float, float], places: Sequence[tuple[float, float]]) -> int:
-    """How many points a label is above its place: away from a near one above or below."""
-    time, score = place
-    close = 0.02 * np.ptp([score for _, score in places])
-    gaps = [other - score for at, other in places if 1 / 3 < at / time < 3]
-    if any(0 < gap < close for gap in gaps):
-        return -6
-    return 0 if any(0 < -gap < close for gap in gaps) else -3
 
 
 def _bin_edges(values: np.ndarray) -> np.ndarray:
