@@ -101,16 +101,18 @@ def test_accuracy_over_time(tmp_path):
     assert cv2.imread(str(tmp_path / "plot.png")) is not None
 
 
-def test_profile_of_litert(run):
-    printed = run(
-        "litert_profile",
-        models=["doap-tiny-256b"],
-        precisions=["float32"],
-        batch_sizes=["1"],
-        threads=["1"],
-        batch_size=2,
+def test_profile_of_litert():
+    finished = subprocess.run(
+        [
+            *(sys.executable, FOLDER / "litert_profile.py", "--models=doap-tiny-256b"),
+            *("--precisions=float32", "--batch_sizes=1", "--threads=1", "--batch_size=2"),
+            "--rounds=1",
+        ],
+        capture_output=True,
+        text=True,
     )
-    whole, profile = printed.split("| doap-tiny-256b, ")[1:]
+    assert finished.returncode == 0, finished.stderr
+    whole, profile = finished.stdout.split("| doap-tiny-256b, ")[1:]
     assert whole.startswith("µs a patch | batches of 1")
     rows = [row.split("|")[1:] for row in profile.splitlines()[2:] if row]
     names, times = zip(*[(row[0].strip(), float(row[1])) for row in rows], strict=True)
