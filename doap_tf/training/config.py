@@ -39,8 +39,9 @@ class TrainingConfig:
             Hamming distance.
         bins: Number of histogram bins; 0 for the default of the distance.
         teacher: Network whose ranking of each list the network learns as well: anything that
-            `from_pretrained` takes, or several with commas between them, whose similarities are
-            averaged; none if empty.
+            `from_pretrained` takes but an export, or several with commas between them, whose
+            similarities are averaged; none if empty. Patches are resized where it takes another
+            size.
         teacher_weight: Weight of `DistillationLoss` beside the loss.
         head: `"real"` or `"binary"`.
         dimension: Number of values or bits.

@@ -7,13 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.data.augmentation import turn_groups
-from doap_tf.descriptors.registry import from_pretrained
-from doap_tf.errors import InputError
 from doap_tf.losses import AveragePrecisionLoss, DistillationLoss, HardestInBatchLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.strategy import precision
+from doap_tf.training.teachers import Teachers
 
 
 class TrainingStep(NetworkUpdate):
@@ -36,10 +35,8 @@ class TrainingStep(NetworkUpdate):
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
         with strategy.scope(), self._precision():
-            self._teachers = [
-                _load_teacher(name, self.network.input_size)
-                for name in filter(None, config.teacher.split(","))
-            ]
+            names = [name for name in config.teacher.split(",") if name]
+            self._teachers = Teachers(names, self.network.input_size) if names else None
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0
             for variable in self.network.trainable_variables
@@ -73,7 +70,7 @@ class TrainingStep(NetworkUpdate):
         if self._config.turn:
             patches = turn_groups(patches, labels[:, 0], seed)
         variables = self.network.trainable_variables
-        taught = self._taught(patches) if self._teachers else None
+        taught = self._teachers(patches) if self._teachers else None
         with tf.GradientTape() as tape:
             descriptors = self._forward(patches, training=True)
             loss = objective = self.loss(labels, descriptors)
@@ -89,11 +86,6 @@ class TrainingStep(NetworkUpdate):
                 strict=True,
             )
         ]
-
-    def _taught(self, patches: tf.Tensor) -> tf.Tensor:
-        """Descriptors whose cosine similarities are the mean of the teachers'."""
-        descriptors = [teacher(patches, training=False) for teacher in self._teachers]
-        return tf.concat([tf.math.l2_normalize(rows, axis=1) for rows in descriptors], axis=1)
 
     def _decayed(self, variable: Any, gradient: tf.Tensor) -> tf.Tensor:
         if not variable.path.endswith("/kernel"):
@@ -118,24 +110,6 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
     )
     network.build((None, network.input_size, network.input_size, 1))
     return network
-
-
-def _load_teacher(name: str, input_size: int) -> DescriptorNetwork:
-    """Returns a trained network in the precision of the context."""
-    trained = from_pretrained(name).network
-    if trained is None:
-        raise InputError(f"the teacher {name} is an export: give the .keras file it came from.")
-    if trained.input_size != input_size:
-        raise InputError(
-            f"the teacher {name} takes patches of {trained.input_size} pixels, the network that "
-            f"learns from it {input_size}: choose one with the same input."
-        )
-    config = trained.get_config()
-    del config["dtype"]
-    teacher = type(trained).from_config({**config, "trainable": False})
-    teacher.build((None, input_size, input_size, 1))
-    teacher.set_weights(trained.get_weights())
-    return teacher
 
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:

@@ -163,23 +163,3 @@ def test_a_teacher_moves_the_network_towards_its_ranking():
             DistillationLoss()(taught, step.network(patches, training=True))
         )
     assert divergence["doap-tiny-256b"] < 0.8 * divergence[""]
-
-
-def test_several_teachers_are_averaged():
-    names = ["doap-tiny-256b", "doap-fast-128"]
-    config = dataclasses.replace(CONFIG, teacher=",".join(names), dimension=64, width=0.25)
-    step = TrainingStep(config, tf.distribute.get_strategy())
-    patches = make_groups(size=32).patches[:9, ..., np.newaxis]
-    taught = step._taught(patches).numpy()
-    similarities = []
-    for name in names:
-        rows = from_pretrained(name, backend="keras").network(patches).numpy()
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        similarities.append(rows @ rows.T)
-    np.testing.assert_allclose(taught @ taught.T / 2, np.mean(similarities, axis=0), atol=1e-4)
-
-
-def test_a_teacher_of_another_input_size_is_refused():
-    config = dataclasses.replace(CONFIG, teacher="doap-tiny-256b", spatial_transformer=True)
-    with pytest.raises(InputError, match="doap-tiny-256b takes patches of 32 pixels"):
-        TrainingStep(config, tf.distribute.get_strategy())
