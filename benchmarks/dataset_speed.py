@@ -117,7 +117,7 @@ def _compare_lists(folder: pathlib.Path, builder) -> None:
 
     from doap_tf.data import GroupSampler, PatchGroups
     from doap_tf.preprocessing import resize_patches
-    from doap_tf.training.batches import Batches
+    from doap_tf.training.batches import make_batches
 
     groups = PatchGroups.from_tfds(builder, "train", _SIZE, folder / "cache")
     views = len(groups.rows_of(0))
@@ -135,7 +135,7 @@ def _compare_lists(folder: pathlib.Path, builder) -> None:
         for _ in range(_LISTS):
             next(source)
 
-    with Batches(groups, GroupSampler(groups, FLAGS.list_size)) as batches:
+    with make_batches(groups, GroupSampler(groups, FLAGS.list_size)) as batches:
         sources = {"ours": batches, "tf.data": lists(False), "tf.data, cached": lists(True)}
         times = measuring.fastest(
             {name: lambda s=source: drain(s) for name, source in sources.items()}

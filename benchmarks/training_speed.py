@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from doap_tf.data import GroupSampler, PatchGroups
-    from doap_tf.training.batches import Batches
+    from doap_tf.training.batches import make_batches
     from doap_tf.training.config import TrainingConfig
     from doap_tf.training.record import environment
     from doap_tf.training.step import TrainingStep
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
         train(FLAGS.steps, feed)
         return (time.perf_counter() - start) / FLAGS.steps
 
-    with Batches(groups, GroupSampler(groups, FLAGS.batch_size)) as batches:
+    with make_batches(groups, GroupSampler(groups, FLAGS.batch_size)) as batches:
 
         def next_batch() -> tuple:
             batch = next(batches)

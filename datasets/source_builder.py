@@ -4,7 +4,6 @@ import abc
 import contextlib
 import dataclasses
 import fcntl
-import hashlib
 import os
 import pathlib
 import shutil
@@ -17,6 +16,7 @@ import tensorflow_datasets.public_api as tfds
 from absl import logging
 
 from doap_tf.errors import InputError
+from doap_tf.files import contents_sha256
 from doap_tf.progress import progress
 from doap_tf.readers import original_files
 
@@ -220,7 +220,7 @@ class CutPatchesBuilder(PreparedOnceBuilder, skip_registration=True):
 def hash_file(path: pathlib.Path) -> bytes:
     """Returns the SHA-256 of a file's contents."""
     try:
-        return hashlib.sha256(path.read_bytes()).digest()
+        return bytes.fromhex(contents_sha256(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 

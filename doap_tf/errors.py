@@ -5,6 +5,16 @@ class InputError(ValueError):
     """Bad input. The message is one line: what was found, what is expected, what to do."""
 
 
+def one_line(error: BaseException) -> str:
+    """Returns the text of an error without line breaks."""
+    return " ".join(str(error).split())
+
+
+def named(error: BaseException) -> str:
+    """Returns the kind and the text of an error in one line."""
+    return f"{type(error).__name__}: {one_line(error)}"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python, NumPy, OpenCV or TensorFlow says that there is too little memory."""
     return (

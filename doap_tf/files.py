@@ -1,8 +1,9 @@
-"""Writing files and folders so that a crash never leaves half of one."""
+"""Files and folders: writing them so that a crash never leaves half of one, and hashing them."""
 
 import contextlib
 import errno
 import glob
+import hashlib
 import itertools
 import os
 import pathlib
@@ -43,6 +44,16 @@ def write_directory_atomically(path: str | os.PathLike) -> Iterator[pathlib.Path
                 _sync(file)
         _replace_folder(temporary, path)
         _sync(path.parent)
+
+
+def contents_sha256(*paths: str | os.PathLike) -> str:
+    """Returns the SHA-256 of the bytes of files, one after another."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import collections
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -37,19 +37,23 @@ def parallel_map(
 
 
 def map_ahead(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int | None = None
-) -> Iterator[Result]:
-    """Like `map`, in order, computed by threads up to two results per thread ahead.
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int | None = None,
+    ahead: int = 2,
+) -> Generator[Result]:
+    """Like `map`, in order, computed ahead by threads.
 
     Args:
         function: What releases the interpreter's lock.
         items: Its arguments, taken by the thread that takes the results.
         threads: Number of threads; one per core by default.
+        ahead: Number of results per thread that wait to be taken.
     """
     threads = threads or cores()
     pool = ThreadPoolExecutor(threads)
     try:
-        yield from _submit_ahead(pool, function, items, 2 * threads)
+        yield from _submit_ahead(pool, function, items, ahead * threads)
     finally:
         # After an error, what has not begun does not begin.
         pool.shutdown(cancel_futures=True)

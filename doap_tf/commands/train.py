@@ -104,7 +104,7 @@ flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
 flags.DEFINE_integer(
     "steps",
     0,
-    "Length of the run in steps; takes precedence over --epochs. Of keypoints 10,000 by default.",
+    "Length of the run in steps; takes precedence over --epochs. Of keypoints 8,500 by default.",
 )
 flags.DEFINE_float(
     "learning_rate",

@@ -21,18 +21,17 @@ class LiteRTBackend:
 
     Args:
         path: The file.
-        threads: Number of threads; by default one per core.
     """
 
     name = "litert"
 
-    def __init__(self, path: str | os.PathLike, threads: int | None = None):
+    def __init__(self, path: str | os.PathLike):
         from ai_edge_litert.interpreter import Interpreter
 
         model = pathlib.Path(path).read_bytes()
         try:
             metadata = tflite_metadata.read(model)
-            self._interpreter = Interpreter(model_content=model, num_threads=threads or cores())
+            self._interpreter = Interpreter(model_content=model, num_threads=cores())
         except ValueError as error:
             raise InputError(
                 f"{path} is not a .tflite file of doap_tf ({error}): export the network again."

@@ -15,13 +15,13 @@ def resize(patches: np.ndarray, size: int) -> np.ndarray:
     Returns:
         float32 [N, S, S, 1].
     """
-    weights = _weights(patches.shape[1], size)
+    weights = resizing_weights(patches.shape[1], size)
     grid = weights @ patches[..., 0].astype(np.float32) @ weights.T
     return grid[..., np.newaxis]
 
 
 @functools.lru_cache(maxsize=16)
-def _weights(side: int, size: int) -> np.ndarray:
+def resizing_weights(side: int, size: int) -> np.ndarray:
     """Shares [S, H] of the old pixels in the new ones: triangles, wide enough not to alias."""
     scale = side / size
     distances = np.arange(side) + 0.5 - (np.arange(size)[:, np.newaxis] + 0.5) * scale

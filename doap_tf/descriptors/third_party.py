@@ -1,7 +1,6 @@
 """Descriptors of others: ONNX and TorchScript files, and Python functions."""
 
 import functools
-import hashlib
 import importlib
 import json
 import os
@@ -16,6 +15,7 @@ import numpy as np
 from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
+from doap_tf.files import contents_sha256
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
 
 INPUT_SIZE = 32
@@ -138,7 +138,7 @@ def load_function(name: str) -> ThirdPartyDescriptor:
     return ThirdPartyDescriptor(
         name,
         lambda patches: function(_as_bytes(patches)),
-        getattr(function, "weights_sha256", _file_hash(file) if file else None),
+        getattr(function, "weights_sha256", contents_sha256(file) if file else None),
         getattr(function, "input_size", INPUT_SIZE),
         getattr(function, "magnification", MAGNIFICATION),
     )
@@ -175,7 +175,7 @@ def load_onnx(path: pathlib.Path) -> ThirdPartyDescriptor:
     return ThirdPartyDescriptor(
         str(path),
         functools.partial(_infer, path, infer, batch),
-        _file_hash(path, *[weights] * weights.is_file()),
+        contents_sha256(path, *[weights] * weights.is_file()),
         size,
         metadata.get("magnification", MAGNIFICATION),
     )
@@ -197,7 +197,7 @@ def load_torchscript(path: pathlib.Path) -> ThirdPartyDescriptor:
             return network(torch.from_numpy(patches[:, np.newaxis]).to(device)).cpu().numpy()
 
     run = functools.partial(_infer, path, infer, None)
-    return ThirdPartyDescriptor(str(path), run, _file_hash(path))
+    return ThirdPartyDescriptor(str(path), run, contents_sha256(path))
 
 
 def _infer(path: pathlib.Path, infer: _Run, batch: int | None, patches: np.ndarray) -> np.ndarray:
@@ -237,13 +237,6 @@ def _import(package: str, path: pathlib.Path) -> ModuleType:
 
 def _missing_package(name: str, package: str) -> InputError:
     return InputError(f"{name} needs {package}, which is not installed: pip install {package}")
-
-
-def _file_hash(*paths: str | os.PathLike) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(pathlib.Path(path).read_bytes())
-    return digest.hexdigest()
 
 
 def _line(error: Exception) -> str:

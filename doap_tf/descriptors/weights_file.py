@@ -8,7 +8,7 @@ import numpy as np
 
 from doap_tf import files
 from doap_tf.descriptors.keras_file import build_network
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, one_line
 from doap_tf.networks import DescriptorNetwork
 
 _CONFIG = "config"
@@ -39,6 +39,7 @@ def read_weights(path: str | os.PathLike) -> DescriptorNetwork:
         network = build_network(config, sum(weight.nbytes for weight in weights))
         network.set_weights(weights)
     except Exception as error:  # NumPy, zipfile, JSON and Keras raise nearly anything
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} does not hold the weights of a network: {reason}") from error
+        raise InputError(
+            f"{path} does not hold the weights of a network: {one_line(error)}"
+        ) from error
     return network

@@ -29,7 +29,7 @@ class DescriptorCache:
         """Returns the descriptors of a set of patches, memory-mapped.
 
         Args:
-            content: A hash of the patches, by `file_hash` or `array_hash`.
+            content: A hash of the patches, by `contents_sha256` or `array_hash`.
             read: Returns the patches uint8 [N, H, W]; called only if they are not in the cache.
             name: Name of the set in errors.
 
@@ -68,15 +68,6 @@ class DescriptorCache:
                 f"{title} must have the shape {list(expected)}, not {list(descriptors.shape)}."
             )
         return descriptors if binary else descriptors.astype(np.float32, copy=False)
-
-
-def file_hash(path: str | os.PathLike) -> str:
-    """Returns a hash of the bytes of a file."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def array_hash(array: np.ndarray) -> str:

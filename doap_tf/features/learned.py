@@ -26,6 +26,7 @@ from doap_tf.features.keypoint_maxima import (
 )
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
+from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
 
 SHIPPED = pathlib.Path(__file__).parent / "weights" / "keypoints.tflite"
@@ -50,15 +51,9 @@ class LearnedDetector:
             with one; by default the network that ships.
         threshold: Least score of a keypoint, a logit: above 0 the network would rather have the
             keypoint than not.
-        threads: Number of threads; by default one per core.
     """
 
-    def __init__(
-        self,
-        model: str | os.PathLike | None = None,
-        threshold: float = THRESHOLD,
-        threads: int | None = None,
-    ):
+    def __init__(self, model: str | os.PathLike | None = None, threshold: float = THRESHOLD):
         from ai_edge_litert.interpreter import Interpreter
 
         path = _file(model)
@@ -70,9 +65,7 @@ class LearnedDetector:
             self._radius: float = metadata["radius"]
             self._stride: int = metadata["stride"]
             receptive_field: int = metadata["receptive_field"]
-            self._open = functools.partial(
-                Interpreter, model_content=content, num_threads=threads or os.cpu_count()
-            )
+            self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
             interpreter = self._open()
         except OSError as error:
             raise InputError(f"cannot read the network {path}: {error.strerror}.") from error

@@ -33,8 +33,8 @@ from doap_tf.beam import (
     run,
     write_whole,
 )
+from doap_tf.files import contents_sha256
 from doap_tf.matching.collection import (
-    content_sha256,
     describe_file,
     failure_reason,
     features_reader,
@@ -176,7 +176,7 @@ class _Describe(beam.DoFn):
     def process(self, element: tuple[str, str | BeamPath, str | None]) -> None:
         name, path, known = element
         try:
-            sha256 = content_sha256(path)
+            sha256 = contents_sha256(path)
             shard = f"{self._shards}/{_digest(name, sha256)}.db"
             if sha256 == known or FileSystems.exists(shard):
                 return

@@ -8,15 +8,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.readers.colmap_model import CAMERA_MODELS
 
-#: COLMAP's number and the parameters of its camera models that do without calibration.
-CAMERA_MODELS = {
-    "SIMPLE_PINHOLE": (0, ("f", "cx", "cy")),
-    "PINHOLE": (1, ("fx", "fy", "cx", "cy")),
-    "SIMPLE_RADIAL": (2, ("f", "cx", "cy", "k")),
-    "RADIAL": (3, ("f", "cx", "cy", "k1", "k2")),
-    "OPENCV": (4, ("fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2")),
-}
 #: How images share cameras; see `Cameras`.
 CAMERA_SHARING = ("auto", "single", "per_image")
 
@@ -138,8 +131,7 @@ class Cameras:
             found = 1
             (fx, _, cx), (_, fy, cy), _ = self._intrinsics
             values = {"f": (fx + fy) / 2, "fx": fx, "fy": fy, "cx": cx + 0.5, "cy": cy + 0.5}
-        _, names = CAMERA_MODELS[self._model]
-        parameters = [float(values.get(name, 0)) for name in names]
+        parameters = [float(values.get(name, 0)) for name in CAMERA_MODELS[self._model]]
         return Camera(self._model, size, parameters, found is not None)
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import glob
-import hashlib
 import os
 import pathlib
 import re
@@ -12,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from doap_tf.errors import InputError, is_out_of_memory
+from doap_tf.errors import InputError, is_out_of_memory, named
 from doap_tf.features.detectors import Detections
+from doap_tf.files import contents_sha256
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore, StoredMatches
@@ -189,7 +189,7 @@ def _describe(
     def unfinished() -> Iterator[tuple[str, str]]:
         for name, path in images.items():
             try:
-                sha256 = content_sha256(path)
+                sha256 = contents_sha256(path)
                 finished = store.has_features(name, sha256)
             except Exception as error:
                 failures[name] = failure_reason(error)
@@ -248,11 +248,6 @@ def describe_file(extractor: DescriptorExtractor, path: str | os.PathLike) -> Fe
     return extractor.extract(read_image(path, upright=False))
 
 
-def content_sha256(path: str | os.PathLike) -> str:
-    """Returns what tells a changed image."""
-    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-
-
 def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:
     """Returns keypoints per image, matches, inliers and model per pair, and failures, for JSON."""
     pairs = []
@@ -298,4 +293,4 @@ def failure_reason(error: Exception) -> str:
     """Returns one line for a report."""
     if isinstance(error, InputError):
         return str(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return named(error)

@@ -10,12 +10,13 @@ import numpy.typing as npt
 
 from doap_tf.errors import InputError
 from doap_tf.files import write_atomically
-from doap_tf.matching.cameras import CAMERA_MODELS, Camera, Cameras
+from doap_tf.matching.cameras import Camera, Cameras
 from doap_tf.matching.collection import unit_rows
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.readers.colmap_model import CAMERA_MODELS
 
 # COLMAP's tables as documented and as created by its releases since 3.6; later releases add the
 # tables for rigs and frames when they open such a file.
@@ -120,7 +121,7 @@ def _refusals(path: str | os.PathLike) -> Iterator[None]:
 
 
 def _add_camera(database: sqlite3.Connection, number: int, camera: Camera) -> None:
-    model, _ = CAMERA_MODELS[camera.model]
+    model = list(CAMERA_MODELS).index(camera.model)
     parameters = _bytes(camera.parameters)
     database.execute(
         "INSERT INTO cameras VALUES (?, ?, ?, ?, ?, ?)",

@@ -12,8 +12,14 @@ from doap_tf.errors import InputError
 
 _FILES = ("cameras", "images", "points3D")
 
-# The first of COLMAP's camera models, in the order of its numbers, with their parameters' counts.
-_MODELS = {"SIMPLE_PINHOLE": 3, "PINHOLE": 4, "SIMPLE_RADIAL": 4, "RADIAL": 5, "OPENCV": 8}
+#: The parameters of COLMAP's first camera models, in the order of its numbers.
+CAMERA_MODELS = {
+    "SIMPLE_PINHOLE": ("f", "cx", "cy"),
+    "PINHOLE": ("fx", "fy", "cx", "cy"),
+    "SIMPLE_RADIAL": ("f", "cx", "cy", "k1"),
+    "RADIAL": ("f", "cx", "cy", "k1", "k2"),
+    "OPENCV": ("fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2"),
+}
 
 
 class Camera(NamedTuple):
@@ -200,22 +206,21 @@ def _read(path: pathlib.Path, reader):
 
 
 def _camera(model: str, width: int, height: int, parameters: list[float]) -> Camera:
-    if model not in _MODELS:
+    if model not in CAMERA_MODELS:
         raise _unsupported(model)
-    if len(parameters) != _MODELS[model]:
+    if len(parameters) != len(CAMERA_MODELS[model]):
         raise ValueError(f"{len(parameters)} parameters of a {model} camera")
-    focal = 1 if model.startswith("SIMPLE") or model == "RADIAL" else 2
-    fx, fy = parameters[0], parameters[focal - 1]
-    cx, cy = parameters[focal : focal + 2]
-    distortion = np.zeros(4)
-    distortion[: len(parameters) - focal - 2] = parameters[focal + 2 :]
-    return Camera(width, height, np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1.0]]), distortion)
+    named = dict(zip(CAMERA_MODELS[model], parameters, strict=True))
+    fx, fy = named.get("fx", named.get("f")), named.get("fy", named.get("f"))
+    matrix = np.array([[fx, 0, named["cx"]], [0, fy, named["cy"]], [0, 0, 1]], np.float64)
+    distortion = np.array([named.get(name, 0) for name in ("k1", "k2", "p1", "p2")], np.float64)
+    return Camera(width, height, matrix, distortion)
 
 
 def _unsupported(model: str) -> InputError:
     return InputError(
-        f"camera model {model} is not supported, only {', '.join(_MODELS)}; undistort the images "
-        "with colmap image_undistorter"
+        f"camera model {model} is not supported, only {', '.join(CAMERA_MODELS)}; undistort the "
+        "images with colmap image_undistorter"
     )
 
 
@@ -277,10 +282,10 @@ def _binary_cameras(path: pathlib.Path) -> dict[int, Camera]:
     cameras = {}
     for _ in range(*data.numbers("Q")):
         number, model, width, height = data.numbers("iiQQ")
-        if not 0 <= model < len(_MODELS):
+        if not 0 <= model < len(CAMERA_MODELS):
             raise _unsupported(f"number {model}")
-        name, count = list(_MODELS.items())[model]
-        cameras[number] = _camera(name, width, height, list(data.numbers(f"{count}d")))
+        name, names = list(CAMERA_MODELS.items())[model]
+        cameras[number] = _camera(name, width, height, list(data.numbers(f"{len(names)}d")))
     data.end()
     return cameras
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import tensorflow as tf
 
+from doap_tf.descriptors.patch_resizing import resizing_weights
 from doap_tf.descriptors.registry import from_pretrained
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
@@ -20,8 +20,9 @@ class Teachers:
 
     def __init__(self, names: Sequence[str], patch_size: int):
         self._networks = [_load(name) for name in names]
+        # Multiplied with, because XLA does not compile `resize_patches`.
         self._resizing = {
-            network.input_size: _resizing_matrix(patch_size, network.input_size)
+            network.input_size: resizing_weights(patch_size, network.input_size)
             for network in self._networks
             if network.input_size != patch_size
         }
@@ -53,9 +54,3 @@ def _load(name: str) -> DescriptorNetwork:
     teacher.build((None, trained.input_size, trained.input_size, 1))
     teacher.set_weights(trained.get_weights())
     return teacher
-
-
-def _resizing_matrix(before: int, after: int) -> np.ndarray:
-    """`resize_patches` along one side, [after, before], in a form that XLA compiles."""
-    rows = tf.eye(before)[tf.newaxis, :, :, tf.newaxis]
-    return tf.image.resize(rows, [after, before], antialias=True)[0, :, :, 0].numpy()

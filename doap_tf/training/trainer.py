@@ -1,5 +1,6 @@
 """Training a descriptor network."""
 
+import contextlib
 import pathlib
 from typing import Any
 
@@ -12,7 +13,7 @@ from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.drawing.patches import contact_sheet, draw_alignment
 from doap_tf.drawing.plots import draw_distances
 from doap_tf.errors import InputError
-from doap_tf.training.batches import Batch, Batches
+from doap_tf.training.batches import Batch, make_batches
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.loop import TrainingLoop, check_replicas
 from doap_tf.training.step import TrainingStep, make_network
@@ -88,9 +89,9 @@ class Trainer(TrainingLoop):
         self._validation = validation
         self.descriptor = Descriptor(plain)
 
-    def _batches(self, start: int) -> Batches:
+    def _batches(self, start: int) -> contextlib.AbstractContextManager[Any]:
         with_sequences = self._config.same_sequence != "distractors"
-        return Batches(self._groups, self._sampler, with_sequences)
+        return make_batches(self._groups, self._sampler, with_sequences)
 
     def _update(self, batch: Batch, rate: float, step: int) -> dict[str, tf.Tensor]:
         return {"loss": self._step(batch.patches, batch.labels, rate, step)}

@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 
 from doap_tf.errors import InputError
-from doap_tf.evaluation.descriptor_cache import file_hash
+from doap_tf.files import contents_sha256
 from doap_tf.readers import STRIPS, list_patch_sequences, read_strip
 from doap_tf.readers.hpatches_splits import split_sequences
 from doap_tf.readers.strips import PATCH
@@ -76,7 +76,7 @@ class PatchSequences:
         """Returns a hash of the file of a strip."""
         path = self.path(sequence, strip)
         if path not in self._contents:
-            self._contents[path] = file_hash(path)
+            self._contents[path] = contents_sha256(path)
         return self._contents[path]
 
     def _checked_length(self, sequence: str) -> int:

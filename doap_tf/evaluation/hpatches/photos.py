@@ -5,9 +5,8 @@ import hashlib
 import os
 import pathlib
 
-from doap_tf.evaluation.descriptor_cache import file_hash
 from doap_tf.evaluation.hpatches.patch_sequences import PatchSequences
-from doap_tf.files import write_directory_atomically
+from doap_tf.files import contents_sha256, write_directory_atomically
 from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION
 from doap_tf.patch_generation.groups import GroupSettings
 from doap_tf.patch_generation.scenes import default_scenes, find_scenes
@@ -35,7 +34,7 @@ def photo_sequences(
     digest = hashlib.sha256(f"{__version__} {dataclasses.astuple(settings)}".encode())
     for scene in scenes:
         digest.update(f"{scene.kind} {scene.name}".encode())
-        digest.update("".join(map(file_hash, scene.files)).encode())
+        digest.update("".join(map(contents_sha256, scene.files)).encode())
     folder = pathlib.Path(cache_dir) / "photos" / digest.hexdigest()
     if not folder.is_dir():
         with write_directory_atomically(folder) as partial:
