@@ -222,7 +222,9 @@ def hash_file(path: pathlib.Path) -> bytes:
     try:
         return bytes.fromhex(contents_sha256(path))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from error
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; make it readable, or take it away."
+        ) from error
 
 
 class SourceBuilder(PreparedOnceBuilder, skip_registration=True):

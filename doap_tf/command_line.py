@@ -3,9 +3,11 @@
 import errno
 import importlib.abc
 import importlib.machinery
+import io
 import logging as python_logging
 import os
 import re
+import signal
 import sys
 import types
 import warnings
@@ -19,9 +21,11 @@ from doap_tf.quiet import stderr_discarded
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
+_EXIT_STOPPED = 128 + signal.SIGINT
 
 _DISK_ERRORS = frozenset(
-    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS}
+    {errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EISDIR, errno.ENAMETOOLONG}
+    | {errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 )
 _LIBRARIES = re.compile(r"-packages[/\\](absl|apache_beam|apitools|keras|tensorflow\w*)[/\\]")
 
@@ -36,7 +40,10 @@ class Interrupted(Exception):
 
 
 def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
-    """Parses the flags, calls `main` and exits: 0 done, 2 bad input, 75 interrupted, 1 a bug.
+    """Parses the flags, calls `main` and exits.
+
+    The code is 0 if all is done, 2 for bad input, 75 if the same command resumes, 130 after Ctrl-C
+    elsewhere, 1 for a bug.
 
     Messages and warnings of libraries are shown only if --verbosity is given.
     """
@@ -44,6 +51,9 @@ def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
     sys.modules["__main__"].__doc__ = module.__doc__  # absl's --help shows it, and these flags
     for flag in flags.FLAGS.get_flags_for_module(module):
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever the terminal's encoding
+            stream.reconfigure(errors="backslashreplace")
     try:
         app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
@@ -104,6 +114,8 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
         )
     except Interrupted as interruption:
         _fail(str(interruption), EXIT_INTERRUPTED)
+    except KeyboardInterrupt:
+        _fail("stopped by Ctrl-C; files that were complete are kept.", _EXIT_STOPPED)
     except Exception as error:
         if not is_out_of_memory(error):
             raise

@@ -46,6 +46,11 @@ def write_directory_atomically(path: str | os.PathLike) -> Iterator[pathlib.Path
         _sync(path.parent)
 
 
+def printable(name: str) -> str:
+    r"""Returns a file's name with bytes that are no UTF-8 written as \xe9."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def contents_sha256(*paths: str | os.PathLike) -> str:
     """Returns the SHA-256 of the bytes of files, one after another."""
     digest = hashlib.sha256()

@@ -39,7 +39,16 @@ def test_bad_input_is_one_line(capsys):
     assert said_by(raising(InputError("two\n  lines")), capsys) == "error: two lines"
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT])
+def test_ctrl_c_is_one_line(capsys):
+    with pytest.raises(SystemExit) as end:
+        raising(KeyboardInterrupt())()
+    assert end.value.code == 130
+    assert (
+        capsys.readouterr().err == "error: stopped by Ctrl-C; files that were complete are kept.\n"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EISDIR])
 def test_a_full_disk_is_not_a_bug(number, capsys):
     line = said_by(raising(OSError(number, "long\ntext", "some/file")), capsys)
     assert line.startswith("error: some/file cannot be written (")

@@ -6,11 +6,12 @@ python export_main.py --model=learned --export_dir=exports --formats=tflite --im
 The second exports the keypoint network of the detector "learned".
 """
 
+import contextlib
 import importlib.resources
 import json
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import flags
@@ -23,6 +24,7 @@ FLAGS = flags.FLAGS
 _FORMATS = ("saved_model", "tflite", "onnx")
 _SPLIT_SEED = 0
 _LEARNED = "learned"
+_MAX_BATCH = 2**20
 
 flags.DEFINE_string(
     "model",
@@ -61,8 +63,6 @@ flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
-    import tensorflow as tf
-
     from doap_tf.descriptors.registry import from_pretrained
     from doap_tf.export import comparison
     from doap_tf.networks.keypoint_file import holds_keypoint_network
@@ -70,7 +70,8 @@ def main(argv: Sequence[str]) -> None:
     name = FLAGS.name or _name_of(FLAGS.model)
     directory = pathlib.Path(FLAGS.export_dir)
     if FLAGS.model == _LEARNED or holds_keypoint_network(FLAGS.model):
-        return _export_keypoints(name, directory)
+        with _refusals(directory):
+            return _export_keypoints(name, directory)
     if FLAGS.image_sizes:
         raise InputError(
             f"--image_sizes is for keypoint networks; {FLAGS.model} describes patches."
@@ -81,16 +82,25 @@ def main(argv: Sequence[str]) -> None:
     calibration, held_out = None, None
     if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
         calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
-    try:
+    with _refusals(directory):
         exported = _export(network, name, directory, calibration)
-    except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"the export to {directory} failed: {error}.") from error
     if FLAGS.benchmark and held_out is not None:
         record = comparison.compare(name, network, exported, held_out)
         path = directory / f"{name}-benchmark.json"
         with files.write_atomically(path) as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n")
         print(f"\n{comparison.as_table(record)}\n\n{path}")
+
+
+@contextlib.contextmanager
+def _refusals(directory: pathlib.Path) -> Iterator[None]:
+    """Names the folder where it cannot be written."""
+    import tensorflow as tf
+
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        raise InputError(f"the export to {directory} failed: {error}.") from error
 
 
 def _load_groups(network):
@@ -164,13 +174,16 @@ def _check_flags() -> None:
             raise InputError(f"give --{flag}: {FLAGS[flag].help}")
     _check_list("formats", _FORMATS)
     _check_list("precisions", PRECISIONS)
-    if not all(size.isdecimal() and int(size) for size in FLAGS.batch_sizes):
-        raise InputError(f"--batch_sizes must be numbers above 0, not {FLAGS.batch_sizes}.")
+    if not all(size.isdecimal() and 0 < int(size) <= _MAX_BATCH for size in FLAGS.batch_sizes):
+        raise InputError(
+            f"--batch_sizes must be numbers from 1 to {_MAX_BATCH}, not "
+            f"{','.join(FLAGS.batch_sizes)}."
+        )
     if not all(re.fullmatch(r"[1-9]\d*x[1-9]\d*", size) for size in FLAGS.image_sizes):
         raise InputError(
             f"--image_sizes must be like 480x640, height first, not {FLAGS.image_sizes}."
         )
-    if FLAGS.name and pathlib.PurePath(FLAGS.name).name != FLAGS.name:
+    if FLAGS.name and (pathlib.PurePath(FLAGS.name).name != FLAGS.name or FLAGS.name == ".."):
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 
 

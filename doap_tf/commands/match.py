@@ -22,6 +22,8 @@ from doap_tf import command_line, files
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
+_HLOC_FILES = ("features.h5", "matches.h5", "pairs.txt")
+_COLMAP_FILE = "database.db"
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
 _COLMAP_DEFAULTS = {
@@ -190,10 +192,20 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
     from doap_tf import matching
 
     outputs = [os.path.expanduser(path) for path in output.split(",") if path]
-    pictures = [path for path in outputs if not path.endswith(matching.MATCH_FILE_SUFFIXES)]
+    pictures = [
+        path
+        for path in outputs
+        if pathlib.Path(path).suffix.lower() not in matching.MATCH_FILE_SUFFIXES
+    ]
     for path in pictures:
         _check_picture("output", path)
     _check_picture("draw_frames", FLAGS.draw_frames)
+    inputs = {os.path.realpath(path) for path in (path1, path2)}
+    for path in filter(None, [*outputs, FLAGS.draw_frames]):
+        if os.path.realpath(path) in inputs:
+            raise InputError(f"{path} is one of the images to match: give another --output.")
+        if os.path.isdir(path):
+            raise InputError(f"{path} is a folder: give the name of a file.")
     image1, image2 = matching.read_image(path1), matching.read_image(path2)
     matcher, extractor = _matcher(default_geometry), _extractor()
     features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
@@ -248,10 +260,12 @@ def _match_many() -> None:
         pairs = matching.read_pairs(FLAGS.pairs, names)
     if FLAGS.format == "h5":
         matching.check_pair_names(pairs)
-    elif (folder / "database.db").exists() and not (folder / "finished.db").exists():
-        raise InputError(
-            f"{folder / 'database.db'} exists and is not of this command: give another --output."
-        )
+    if not (folder / "finished.db").exists():
+        for name in (*_HLOC_FILES, _COLMAP_FILE):
+            if (folder / name).exists():
+                raise InputError(
+                    f"{folder / name} exists and is not of this command: give another --output."
+                )
     if FLAGS.beam_options is not None:
         from doap_tf.beam import pipeline_options
 
@@ -289,17 +303,17 @@ def _match_many() -> None:
             raise InputError(f"none of {wanted} pairs could be matched.")
         if FLAGS.format == "h5":
             matching.write_hloc(store, outcome.names, outcome.pairs, folder)
-            written = ["features.h5", "matches.h5", "pairs.txt", "report.json"]
+            written = [*_HLOC_FILES, "report.json"]
         else:
             matching.write_colmap(
                 store,
                 outcome.names,
                 outcome.pairs,
-                folder / "database.db",
+                folder / _COLMAP_FILE,
                 matcher.geometry,
                 cameras,
             )
-            written = ["database.db", "report.json"]
+            written = [_COLMAP_FILE, "report.json"]
         report = matching.collection_report(store, outcome)
         report["settings"] = settings[0] | settings[1]
         with files.write_atomically(folder / "report.json") as temporary:
@@ -427,7 +441,8 @@ def _check_picture(flag: str, path: str | None) -> None:
         return
     import PIL.Image
 
-    if pathlib.Path(path).suffix.lower() not in PIL.Image.registered_extensions():
+    formats = PIL.Image.registered_extensions()
+    if formats.get(pathlib.Path(path).suffix.lower()) not in PIL.Image.SAVE:
         raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
 
 
@@ -439,7 +454,7 @@ def _write_picture(path: str, picture: np.ndarray) -> None:
 
 
 def _short(path: str) -> str:
-    return "/".join(pathlib.PurePath(path).parts[-2:])
+    return files.printable("/".join(pathlib.PurePath(path).parts[-2:]))
 
 
 def run() -> None:

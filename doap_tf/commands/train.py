@@ -187,12 +187,15 @@ def main(argv: Sequence[str]) -> None:
     from doap_tf.training.sampling import make_sampler
     from doap_tf.training.step import make_loss, make_network
     from doap_tf.training.strategy import is_chief
+    from doap_tf.training.teachers import Teachers
     from doap_tf.training.trainer import Trainer
     from doap_tf.training.validation import Validation
 
     try:
-        make_loss(_training_config(1, on_gpu))
-        size = make_network(_training_config(1, on_gpu)).input_size
+        config = _training_config(1, on_gpu)
+        make_loss(config)
+        size = make_network(config).input_size
+        Teachers(config.teachers, size)
     except ValueError as error:
         raise InputError(str(error)) from error
     parts, groups, validation_groups = _load_groups(size)
@@ -209,7 +212,7 @@ def main(argv: Sequence[str]) -> None:
     sampler = make_sampler(
         FLAGS.sampler,
         parts,
-        [float(weight) for weight in FLAGS.weights],
+        _weights(),
         FLAGS.batch_size,
         FLAGS.seed,
         FLAGS.views or None,
@@ -229,6 +232,16 @@ def main(argv: Sequence[str]) -> None:
             f"\n{train_dir} holds model.keras, saved_model/, train.json, tensorboard/ and "
             f"matches.png, which shows {pictured} groups"
         )
+
+
+def _weights() -> list[float]:
+    try:
+        weights = [float(weight) for weight in FLAGS.weights]
+    except ValueError:
+        weights = [math.nan]
+    if not all(0 < weight < math.inf for weight in weights):
+        raise InputError(f"--weights must be numbers above 0, not {','.join(FLAGS.weights)}.")
+    return weights
 
 
 def _counts(groups) -> str:
@@ -309,6 +322,7 @@ def _check_flags() -> None:
             "--compare requires --dataset and a --validation_fraction above 0: baselines need "
             "validation patches of their own size."
         )
+    _weights()
     if FLAGS.dataset:
         _dataset_source()
     _training_config(steps_per_epoch=1, on_gpu=False)

@@ -8,6 +8,7 @@ import functools
 import hashlib
 import io
 import json
+import math
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,8 +71,13 @@ class PatchGroups:
             raise InputError(
                 f"patches must be uint8 [P, S, S], not {self.patches.dtype} {list(shape)}."
             )
-        if shape[0] == 0:
+        if 0 in shape:
             raise InputError(f"there are no patches in {self.source}.")
+        if not isinstance(self.source, str):
+            raise InputError(f"source must be a text, not {self.source!r}.")
+        cut_at = self.magnification
+        if cut_at is not None and not (isinstance(cut_at, int | float) and 0 < cut_at < math.inf):
+            raise InputError(f"magnification must be a number above 0, not {cut_at!r}.")
         for name in ("group", "sequence", "cluster"):
             numbers = getattr(self, name)
             if numbers.dtype != np.int32 or numbers.shape != shape[:1]:
@@ -110,14 +116,18 @@ class PatchGroups:
         """
         group = np.unique(np.asarray(group), return_inverse=True)[1].astype(np.int32)
         none = np.full(len(patches), -1, np.int32)
+        sequence = none if sequence is None else np.asarray(sequence)
+        if sequence.dtype.kind not in "iu":
+            raise InputError(f"sequence must be integers, not {sequence.dtype}.")
+        _check_range("sequence", sequence, len(sequence_names))
         return cls(
-            patches=patches,
+            patches=np.asarray(patches),
             group=group,
-            sequence=none if sequence is None else np.asarray(sequence, np.int32),
+            sequence=sequence.astype(np.int32),
             cluster=none,
             sequence_names=tuple(sequence_names),
             source=source,
-            magnification=magnification,
+            magnification=None if magnification is None else float(magnification),
         )
 
     @classmethod
@@ -141,7 +151,7 @@ class PatchGroups:
             description = json.loads((directory / _DESCRIPTION_FILE).read_text())
             if description["format"] != FORMAT:
                 raise InputError(
-                    f"the format is {description['format']}, not {FORMAT}: build the groups again."
+                    f"the format is {description['format']!r}, not {FORMAT}: build them again."
                 )
             labels = np.load(directory / _LABELS_FILE)
             far_apart = directory / _FAR_APART_FILE
@@ -162,6 +172,8 @@ class PatchGroups:
             raise InputError(
                 f"no patch groups in {directory}: {error.filename} is missing."
             ) from error
+        except PermissionError as error:
+            raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from error
         except Exception as error:  # NumPy raises many kinds for a damaged file
             raise InputError(
                 f"the patch groups in {directory} cannot be read ({error}): "
@@ -350,8 +362,16 @@ class PatchGroups:
 
 @contextlib.contextmanager
 def writing(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a folder to write patch groups to; a disk that refuses becomes an InputError."""
+    """Yields a folder to write patch groups to; a disk that refuses becomes an InputError.
+
+    It replaces a folder of patch groups or an empty one, nothing else.
+    """
     try:
+        replaceable = not directory.exists() or (directory / _DESCRIPTION_FILE).exists()
+        if not replaceable and (directory.is_file() or any(directory.iterdir())):
+            raise InputError(
+                f"{directory} exists and holds no patch groups: choose another folder."
+            )
         with files.write_directory_atomically(directory) as folder:
             yield folder
     except OSError as error:
@@ -429,6 +449,6 @@ def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def _check_range(name: str, numbers: np.ndarray, limit: int) -> None:
-    low, high = int(numbers.min()), int(numbers.max())
+    low, high = int(numbers.min(initial=0)), int(numbers.max(initial=-1))
     if low < -1 or high >= limit:
         raise InputError(f"{name} numbers must lie in [-1, {limit - 1}], not in [{low}, {high}].")

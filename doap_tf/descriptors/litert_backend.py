@@ -36,6 +36,8 @@ class LiteRTBackend:
             raise InputError(
                 f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
             ) from error
+        if metadata.get("network") == "KeypointNetwork":
+            raise InputError(f"{path} finds keypoints: give a network that describes patches.")
         self.input_size: int = metadata["input_size"]
         self.head: str = metadata["head"]
         self.output_dim: int = metadata["output_dim"]

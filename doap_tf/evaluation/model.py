@@ -79,12 +79,15 @@ def load_models(names_or_paths: list[str]) -> list[Model]:
     names = [model.name for model in models]
     if len(set(names)) == len(names):
         return models
-    if len(set(names_or_paths)) < len(names):
-        raise InputError(f"a model is named twice among {', '.join(names_or_paths)}.")
-    return [
-        dataclasses.replace(model, name="_".join(pathlib.PurePath(path).parts[-2:]))
-        for model, path in zip(models, names_or_paths, strict=True)
-    ]
+    parts = [pathlib.PurePath(path).parts for path in names_or_paths]
+    for length in range(2, max(map(len, parts)) + 1):
+        names = ["_".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return [
+                dataclasses.replace(model, name=name)
+                for model, name in zip(models, names, strict=True)
+            ]
+    raise InputError(f"a model is named twice among {', '.join(names_or_paths)}.")
 
 
 def training_record(path: pathlib.Path) -> dict[str, Any]:

@@ -61,11 +61,13 @@ def export_saved_model(
             raise InputError(f"{target} cannot be written: {reason}.") from error
         (folder / "assets.extra").mkdir()
         (folder / METADATA_FILE).write_text(
-            json.dumps({**metadata, "name": directory.name, "training": training_record}, indent=1)
+            json.dumps({**metadata, "name": directory.name, "training": training_record}, indent=1),
+            "utf-8",
         )
         documentation = {name: inspect.getdoc(getattr(served, name)) or "" for name in signatures}
         (folder / _CARD_FILE).write_text(
-            model_card(directory.name, metadata, signatures, documentation, training_record)
+            model_card(directory.name, metadata, signatures, documentation, training_record),
+            "utf-8",
         )
         _write_warm_up_requests(folder / _WARM_UP_FILE, directory.name, signatures)
         if target.exists():

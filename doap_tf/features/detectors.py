@@ -112,13 +112,15 @@ def detect(
     Returns:
         The features, the strongest first.
     """
+    if max_frames is not None and max_frames < 0:
+        raise InputError(f"max_frames must not be negative, but is {max_frames}.")
     finder = _finder(detector, max_frames)
     if image.ndim != 2 or image.dtype != np.uint8:
         raise InputError(
             f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 [H, W]"
         )
-    if mask is not None and mask.shape != image.shape:
-        raise InputError(f"mask has shape {mask.shape}; expected the image's, {image.shape}")
+    if mask is not None:
+        check_mask(mask, image)
     if min(image.shape) < _SMALLEST_SIDE:
         return Detections(np.zeros((0, 2, 3)), np.zeros(0, np.float32))
     image = np.ascontiguousarray(image)
@@ -135,6 +137,12 @@ def detect(
     if oriented and not has_angle.all():
         frames[~has_angle] = orient(image, frames[~has_angle])
     return Detections(frames, responses.astype(np.float32))
+
+
+def check_mask(mask: np.ndarray, image: np.ndarray) -> None:
+    """Refuses a mask that is not of the image's size."""
+    if np.shape(mask) != image.shape:
+        raise InputError(f"mask has shape {np.shape(mask)}; expected the image's, {image.shape}")
 
 
 def check_detector(detector: str | os.PathLike | Detector) -> None:

@@ -67,6 +67,8 @@ class LearnedDetector:
             receptive_field: int = metadata["receptive_field"]
             self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
             interpreter = self._open()
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
         except (KeyError, ValueError) as error:

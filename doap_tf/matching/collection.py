@@ -13,7 +13,7 @@ import numpy as np
 
 from doap_tf.errors import InputError, is_out_of_memory, named
 from doap_tf.features.detectors import Detections
-from doap_tf.files import contents_sha256
+from doap_tf.files import contents_sha256, printable
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore, StoredMatches
@@ -73,6 +73,9 @@ def find_images(patterns: str) -> dict[str, pathlib.Path]:
         files.update(found)
     root = os.path.commonpath(roots)
     named = {pathlib.Path(os.path.relpath(path, root)).as_posix(): path for path in files}
+    for name in named:
+        if printable(name) != name:
+            raise InputError(f"the name of {printable(name)} is not UTF-8: rename the file.")
     return dict(sorted(named.items()))
 
 

@@ -15,6 +15,7 @@ from doap_tf.features.detectors import (
     Detections,
     Detector,
     check_detector,
+    check_mask,
     detect,
     detector_sha256,
     detects_circles,
@@ -112,9 +113,15 @@ class DescriptorExtractor:
 
     def detect_frames(self, image: np.ndarray, mask: np.ndarray | None = None) -> Detections:
         """Detects only: affine frames [N, 2, 3] and their responses, strongest first."""
-        grey, shrinking = self._shrunk(as_grey(image))
+        whole = as_grey(image)
+        grey, shrinking = self._shrunk(whole)
         if shrinking is not None and mask is not None:
-            mask = cv2.resize(mask, grey.shape[::-1], interpolation=cv2.INTER_NEAREST)
+            check_mask(mask, whole)
+            mask = cv2.resize(
+                (np.asarray(mask) != 0).astype(np.uint8),
+                grey.shape[::-1],
+                interpolation=cv2.INTER_NEAREST,
+            )
         found = detect(grey, self.detector, self.max_keypoints, self.oriented, mask)
         if shrinking is None:
             return found

@@ -98,6 +98,10 @@ def verify(
             f"points must be two arrays [M, 2], not {list(points1.shape)} and "
             f"{list(points2.shape)}."
         )
+    if distances is not None and np.shape(distances) != points1.shape[:1]:
+        raise InputError(
+            f"distances must be [{len(points1)}], one per match, not {list(np.shape(distances))}."
+        )
     cameras = None
     if geometry == "essential" and intrinsics1 is not None:
         first = as_intrinsics(intrinsics1, "intrinsics1")

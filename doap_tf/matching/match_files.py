@@ -30,7 +30,8 @@ def write_matches(
     - `.csv`: one line per match.
     """
     path = pathlib.Path(path)
-    if path.suffix not in MATCH_FILE_SUFFIXES:
+    suffix = path.suffix.lower()
+    if suffix not in MATCH_FILE_SUFFIXES:
         raise InputError(f"{path} must end in one of {', '.join(MATCH_FILE_SUFFIXES)}.")
     arrays = {
         "keypoints1": _keypoints(pair.features1),
@@ -42,10 +43,10 @@ def write_matches(
         "residuals": np.nan_to_num(pair.residuals, posinf=-1.0),
     }
     with write_atomically(path) as temporary:
-        if path.suffix == ".npz":
+        if suffix == ".npz":
             model = {} if pair.model is None else {"model": pair.model}
             np.savez_compressed(temporary, **arrays, **model)  # type: ignore[arg-type]
-        elif path.suffix == ".csv":
+        elif suffix == ".csv":
             with temporary.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 writer.writerow(_COLUMNS)

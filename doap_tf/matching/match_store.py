@@ -161,14 +161,23 @@ class MatchStore:
             ) from error
 
     def _row(self, query: str, *values: str) -> tuple:
-        return self._connection.execute(query, values).fetchone() or ()
+        try:
+            return self._connection.execute(query, values).fetchone() or ()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
 
     def _arrays(self, query: str, *key: str) -> dict[str, Any]:
         row = self._row(query, *key)
         if not row:
             raise KeyError(key)
-        with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
-            return dict(arrays)
+        try:
+            with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
+                return dict(arrays)
+        except Exception as error:  # NumPy and zipfile raise many kinds for damaged bytes
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InputError:
+        return InputError(f"{self._path} is damaged ({error}): delete it to match anew.")
 
     def _check_settings(self, settings: Mapping[str, Any]) -> None:
         record = json.dumps(settings, sort_keys=True)

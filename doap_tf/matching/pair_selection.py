@@ -40,9 +40,12 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
         Pairs, each once, whatever the order of its names.
     """
     try:
-        lines = pathlib.Path(path).read_text("utf-8").splitlines()
+        lines = pathlib.Path(path).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read pairs from {path}: {error}.") from error
+        raise InputError(
+            f"cannot read pairs from {path} ({error}): give a text file, or exhaustive, sequential "
+            "or retrieval."
+        ) from error
     known = set(names)
     pairs: dict[frozenset[str], Pair] = {}
     for number, line in enumerate(lines, start=1):
@@ -69,4 +72,6 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
                 f"{path}, line {number}: expected the names of two images, not {line!r}."
             )
         pairs.setdefault(frozenset(found[0]), found[0])
+    if not pairs:
+        raise InputError(f"{path} names no pair.")
     return list(pairs.values())

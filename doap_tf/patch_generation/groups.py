@@ -74,6 +74,8 @@ class GroupSettings:
         for name in ("patch_size", "magnification", "max_groups"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be positive, not {getattr(self, name)}.")
+        if self.seed < 0:
+            raise InputError(f"seed must not be negative, but is {self.seed}.")
         if not 0 < self.max_overlap < 1:
             raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
         for name, known in (("detector", (_HPATCHES, *DETECTORS)), ("jitter", _JITTERS)):

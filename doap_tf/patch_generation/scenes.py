@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterable
 
 from doap_tf.errors import InputError
+from doap_tf.files import printable
 from doap_tf.readers.image_sequences import list_image_sequences
 from doap_tf.readers.images import IMAGE_SUFFIXES
 
@@ -66,7 +67,7 @@ def find_scenes(source: str | os.PathLike, kind: str = "photos") -> list[Scene]:
     for file in _image_files(source):
         member = file if kind == "photos" else file.parent
         name = member.relative_to(root).as_posix() if member != root else root.resolve().name
-        by_name.setdefault(name, []).append(file)
+        by_name.setdefault(printable(name), []).append(file)
     return [Scene(name, kind, tuple(files)) for name, files in sorted(by_name.items())]
 
 
@@ -92,7 +93,10 @@ def split_scenes(scenes: Iterable[Scene], fraction: float) -> tuple[list[Scene],
     count = round(fraction * len(scenes))
     if fraction > 0:
         count = min(max(count, 1), len(scenes) - 1)
-    ranked = sorted(scenes, key=lambda scene: hashlib.sha256(scene.name.encode()).digest())
+    ranked = sorted(
+        scenes,
+        key=lambda scene: hashlib.sha256(scene.name.encode()).digest(),
+    )
     held_out = set(ranked[:count])
     train = [scene for scene in scenes if scene not in held_out]
     return train, [scene for scene in scenes if scene in held_out]
@@ -105,7 +109,7 @@ def _sequences(source: str) -> list[Scene]:
         folders = list_image_sequences(source)
     files = [tuple(filter(pathlib.Path.is_file, sorted(path.iterdir()))) for path in folders]
     scenes = [
-        Scene(folder.name, "sequences", members)
+        Scene(printable(folder.name), "sequences", members)
         for folder, members in zip(folders, files, strict=True)
         if members
     ]
@@ -121,7 +125,9 @@ def _image_files(source: str) -> list[pathlib.Path]:
         found = list(pathlib.Path(source).rglob("*"))
     else:
         raise InputError(f"{source!r} is neither a folder nor a glob of images.")
-    files = sorted(path for path in found if path.suffix.lower() in IMAGE_SUFFIXES)
+    files = sorted(
+        path for path in found if path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
+    )
     if not files:
         suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
         raise InputError(f"{source!r} holds no images, which are files named {suffixes}.")

@@ -97,7 +97,7 @@ class ViewPairs:
     def __str__(self) -> str:
         count = len(self._aligned)
         aligned = f" and {count} aligned scene{'s' * (count > 1)}" if count else ""
-        return f"{len(self._photographs)} photographs{aligned} (SHA-256 {self.sha256[:12]}…)"
+        return f"{len(self._photographs)} photographs{aligned}"
 
     def _read(self, scene: Scene) -> tuple[list[np.ndarray], list[InputError]]:
         """Returns the images of a scene that can be used, and why others cannot."""

@@ -36,13 +36,14 @@ def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
 
 
 def read_grey(path: str | os.PathLike) -> np.ndarray:
-    """Reads an image file as grey values, uint8 [H, W]."""
-    return _decode(path, cv2.IMREAD_GRAYSCALE)
+    """Reads an image file as grey values, uint8 [H, W]; other depths as `as_grey` converts them."""
+    return _as_bytes(_decode(path, cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH))
 
 
 def read_rgb(path: str | os.PathLike) -> np.ndarray:
     """Reads an image file as colours, uint8 [H, W, 3] in the order RGB."""
-    return cv2.cvtColor(_decode(path, cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
+    image = _as_bytes(_decode(path, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH))
+    return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
 
 def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
@@ -131,6 +132,8 @@ def _without_profile(encoded: bytes) -> bytes:
 
 def _checked(image: np.ndarray) -> np.ndarray:
     image = np.asarray(image)
+    if not image.dtype.isnative:
+        image = image.astype(image.dtype.newbyteorder("="))
     if image.ndim == 3 and image.shape[2] == 1:
         image = image[..., 0]
     planes = image.shape[2:]

@@ -45,8 +45,8 @@ class Checkpoints:
                 np.savez(temporary, **members)
         except OSError as error:
             raise InputError(
-                f"the checkpoint {path} cannot be written ({error.strerror}); the one before it "
-                "is valid. Make room and resume the run."
+                f"the checkpoint {path} cannot be written ({error.strerror}); those before it are "
+                "valid. Make room and resume the run."
             ) from error
         for old in self._paths()[self._keep :]:
             old.unlink(missing_ok=True)

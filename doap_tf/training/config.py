@@ -1,6 +1,7 @@
 """The settings of a training run."""
 
 import dataclasses
+import math
 from typing import Any
 
 from doap_tf.errors import InputError
@@ -116,6 +117,11 @@ class TrainingConfig:
         if not self.teacher_weight > 0:
             raise InputError(f"teacher_weight must be above 0, not {self.teacher_weight}.")
 
+    @property
+    def teachers(self) -> list[str]:
+        """The networks that `teacher` names."""
+        return [name for name in self.teacher.split(",") if name]
+
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0."""
         base = self.learning_rate * self.batch_size / 1024
@@ -129,8 +135,10 @@ def check_run(config: Any) -> None:
             raise InputError(f"{name} must be at least 1, not {getattr(config, name)}.")
     if config.seed < 0:
         raise InputError(f"seed must not be negative, but is {config.seed}.")
-    if not config.learning_rate > 0:
+    if not 0 < config.learning_rate < math.inf:
         raise InputError(f"learning_rate must be above 0, not {config.learning_rate}.")
+    if not 0 <= config.clip_norm < math.inf:
+        raise InputError(f"clip_norm must be 0 or above, not {config.clip_norm}.")
     if not 0 <= config.warmup < 1:
         raise InputError(f"warmup must be in [0, 1), not {config.warmup}.")
 

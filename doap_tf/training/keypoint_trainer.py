@@ -45,7 +45,6 @@ class KeypointTrainer(TrainingLoop):
             config,
             KeypointStep(config, objective, strategy),
             make_keypoint_network(config),
-            str(pairs),
             validation is not None,
             train_dir,
             strategy,
@@ -70,12 +69,10 @@ class KeypointTrainer(TrainingLoop):
     def _provenance(self, origin: None) -> str:
         return str(self._pairs)
 
-    def _about(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, dict[str, Any] | None]:
         return {
-            "data": {
-                "train": _described(self._pairs),
-                "validation": self._validation and _described(self._validation.pairs),
-            }
+            "train": _described(self._pairs),
+            "validation": _described(self._validation.pairs) if self._validation else None,
         }
 
 

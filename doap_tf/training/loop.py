@@ -73,7 +73,6 @@ class TrainingLoop(abc.ABC):
         config: Any,
         step: NetworkUpdate,
         plain: Any,
-        source: str,
         validated: bool,
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy,
@@ -81,7 +80,6 @@ class TrainingLoop(abc.ABC):
         self._config = config
         self._step: Any = step
         self._plain = plain
-        self._source = source
         self._validated = validated
         self._directory = train_dir
         self._strategy = strategy
@@ -102,8 +100,12 @@ class TrainingLoop(abc.ABC):
         """Scores the plain network, and may draw pictures."""
 
     @abc.abstractmethod
+    def _data(self) -> dict[str, dict[str, Any] | None]:
+        """Returns what tells the data to train on and to validate on, with `source`, `sha256`."""
+
     def _about(self) -> dict[str, Any]:
-        """Returns what the record tells about the data."""
+        """Returns what the record tells beside the data."""
+        return {}
 
     def _origin(self, batch: Any) -> Any:
         """Returns what `_provenance` needs to know of a batch."""
@@ -206,10 +208,9 @@ class TrainingLoop(abc.ABC):
             return 0
         state = checkpoint.state
         changed = difference(self._config, state["config"])
-        if changed is None and state["data"] != self._source:
-            changed = f"the data were {state['data']!r} and are {self._source!r} now"
         if changed is None and (state["best"] is not None) != self._validated:
             changed = f"it was {'not ' if state['best'] is None else ''}validated"
+        changed = changed or _changed_data(state["data"], self._data())
         if changed is not None:
             raise InputError(
                 f"{self._directory} holds a run that cannot be resumed: {changed}. Choose another "
@@ -241,7 +242,7 @@ class TrainingLoop(abc.ABC):
             {
                 "step": done,
                 "config": dataclasses.asdict(self._config),
-                "data": self._source,
+                "data": self._data(),
                 **self._state(batch),
                 "history": self._history,
                 "best": self._best,
@@ -322,6 +323,7 @@ class TrainingLoop(abc.ABC):
                 "config": dataclasses.asdict(self._config),
                 "replicas": self._strategy.num_replicas_in_sync,
                 "model": "best" if self._validated else "last",
+                "data": self._data(),
                 **self._about(),
                 "environment": record.environment(),
                 "best": self._best,
@@ -337,6 +339,20 @@ def check_replicas(batch_size: int, strategy: tf.distribute.Strategy) -> None:
             f"batch_size {batch_size} is not a multiple of the "
             f"{strategy.num_replicas_in_sync} replicas."
         )
+
+
+def _changed_data(before: Any, now: dict[str, dict[str, Any] | None]) -> str | None:
+    """Says which data are others than those of a checkpoint, or returns None."""
+    if not isinstance(before, dict):
+        return "it is of an earlier version of doap_tf"
+    for part in ("train", "validation"):
+        was, found = before[part], now[part]
+        if was and found and was["sha256"] != found["sha256"]:
+            described = (
+                f"{data['source']} (SHA-256 {data['sha256'][:12]}…)" for data in (was, found)
+            )
+            return f"the data of {part} were {' and are now '.join(described)}"
+    return None
 
 
 def _array_name(number: int) -> str:

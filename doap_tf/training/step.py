@@ -35,7 +35,7 @@ class TrainingStep(NetworkUpdate):
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
         with strategy.scope(), self._precision():
-            names = [name for name in config.teacher.split(",") if name]
+            names = config.teachers
             self._teachers = Teachers(names, self.network.input_size) if names else None
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0

@@ -59,6 +59,10 @@ class Trainer(TrainingLoop):
                 f"{groups.source} has no mined labels, which same_sequence 'mined' requires: "
                 "use label_mining."
             )
+        if groups.group_sizes.max() < 2:
+            raise InputError(
+                f"no group of {groups.source} has two patches: there is nothing to learn from."
+            )
         if step is None:
             step = TrainingStep(config, strategy, groups.far_apart if mined else None)
         else:
@@ -81,9 +85,7 @@ class Trainer(TrainingLoop):
                 validation.groups.magnification,
             )
         plain = make_network(config)
-        super().__init__(
-            config, step, plain, groups.source, validation is not None, train_dir, strategy
-        )
+        super().__init__(config, step, plain, validation is not None, train_dir, strategy)
         self._groups = groups
         self._sampler = sampler
         self._validation = validation
@@ -132,14 +134,14 @@ class Trainer(TrainingLoop):
     def _restore_state(self, state: dict[str, Any]) -> None:
         self._sampler.restore(state["sampler"])
 
-    def _about(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, dict[str, Any] | None]:
         return {
-            "data": {
-                "train": _described(self._groups),
-                "validation": self._validation and _described(self._validation.groups),
-            },
-            "lists": str(self._sampler),
+            "train": _described(self._groups),
+            "validation": _described(self._validation.groups) if self._validation else None,
         }
+
+    def _about(self) -> dict[str, Any]:
+        return {"lists": str(self._sampler)}
 
 
 def _described(groups: PatchGroups) -> dict[str, Any]:

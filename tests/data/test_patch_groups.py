@@ -56,6 +56,10 @@ def test_group_numbers_become_dense_and_labels_have_three_columns():
         ({"group": [0, 1]}, "group must be int32 \\[3\\]"),
         ({"sequence": [0, 0, 1], "sequence_names": ["a"]}, "sequence numbers must lie"),
         ({"sequence": [0, 1, 1], "sequence_names": ["a", "b"]}, "same sequence"),
+        ({"sequence": [2**40] * 3, "sequence_names": ["a"]}, "sequence numbers must lie"),
+        ({"sequence": [0.0, 0.0, 0.0], "sequence_names": ["a"]}, "sequence must be integers"),
+        ({"patches": np.zeros([3, 0, 0], np.uint8)}, "no patches"),
+        ({"magnification": -1}, "magnification must be a number above 0"),
     ],
 )
 def test_bad_arrays(change, message):
@@ -74,6 +78,20 @@ def test_save_and_load(make_groups, tmp_path):
         assert other.directory == tmp_path / "groups"
         assert other.content_hash() == groups.content_hash()
     assert [path.name for path in tmp_path.iterdir()] == ["groups"]
+
+
+def test_only_patch_groups_are_replaced(make_groups, tmp_path):
+    groups = make_groups([3, 1, 2], [0, 1, 1])
+    folder = tmp_path / "groups"
+    folder.mkdir()
+    groups.save(folder)
+    groups.save(folder)
+    (folder / "groups.json").unlink()
+    (tmp_path / "thesis.txt").write_text("mine")
+    for path in (folder, tmp_path / "thesis.txt"):
+        with pytest.raises(InputError, match="exists and holds no patch groups: choose another"):
+            groups.save(path)
+    assert (folder / "patches.npy").exists() and (tmp_path / "thesis.txt").read_text() == "mine"
 
 
 def test_content_hash_tells_contents_apart(make_groups):
@@ -116,11 +134,17 @@ def test_loading_what_is_missing_or_damaged(make_groups, tmp_path):
     (folder / "patches.npy").write_bytes(patches)
     PatchGroups.load(folder)
 
+    description = json.loads((folder / "groups.json").read_text())
+    for change in ({"magnification": "14"}, {"magnification": float("nan")}, {"source": 5}):
+        (folder / "groups.json").write_text(json.dumps(description | change))
+        with pytest.raises(InputError, match=rf"groups: {next(iter(change))} must be"):
+            PatchGroups.load(folder)
+
     np.save(folder / "labels.npy", np.zeros([3, 3], np.int32))
+    (folder / "groups.json").write_text(json.dumps(description))
     with pytest.raises(InputError, match=r"groups: group must be int32 \[4\]"):
         PatchGroups.load(folder)
 
-    description = json.loads((folder / "groups.json").read_text())
     (folder / "groups.json").write_text(json.dumps(description | {"format": 99}))
     with pytest.raises(InputError, match="format is 99"):
         PatchGroups.load(folder)

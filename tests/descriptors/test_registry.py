@@ -6,8 +6,17 @@ from doap_tf import metrics
 from doap_tf.descriptors import load, shipped
 from doap_tf.descriptors.weights_file import read_weights, write_weights
 from doap_tf.errors import InputError
+from doap_tf.features import learned
 from doap_tf.networks import DescriptorNetwork
 from tests import layouts
+
+
+def test_a_keypoint_network_is_no_descriptor():
+    with pytest.raises(InputError, match=r"keypoints\.tflite finds keypoints: give a network that"):
+        load(str(learned.SHIPPED))
+    path = shipped.tflite_file("doap-tiny-256b")
+    with pytest.raises(InputError, match=r"^\S+ holds no keypoint network: it describes patches"):
+        learned.LearnedDetector(path)
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ def test_models_of_one_name_are_told_apart(monkeypatch):
     monkeypatch.setattr("doap_tf.evaluation.model.load", lambda path: Reader())
     names = [model.name for model in load_models(["one/model.keras", "two/model.keras", "sift"])]
     assert names == ["one_model.keras", "two_model.keras", "sift"]
+    names = [model.name for model in load_models(["a/x/model.keras", "b/x/model.keras"])]
+    assert names == ["a_x_model.keras", "b_x_model.keras"]
 
 
 def test_the_same_model_twice_is_an_error():

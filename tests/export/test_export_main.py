@@ -96,6 +96,10 @@ def test_a_keypoint_network_becomes_files_for_any_and_for_fixed_sizes(tmp_path):
     assert refused.returncode == 2
     assert len(refused.stderr.splitlines()) == 1
     assert "--formats=tflite" in refused.stderr
+    (tmp_path / "file").touch()
+    refused = _run(*flags, f"--export_dir={tmp_path / 'file'}", "--formats=tflite")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith(f"error: the export to {tmp_path / 'file'} failed")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +112,8 @@ def test_a_keypoint_network_becomes_files_for_any_and_for_fixed_sizes(tmp_path):
         (["--model=m", "--export_dir=out", "--batch_sizes=0"], "--batch_sizes"),
         (["--model=m", "--export_dir=out", "--image_sizes=480"], "480x640"),
         (["--model=m", "--export_dir=out", "--formats=saved_model", "--name=a/b"], "a/b"),
+        (["--model=m", "--export_dir=out", "--formats=saved_model", "--name=.."], "'..'"),
+        (["--model=m", "--export_dir=out", f"--batch_sizes={10**20}"], "--batch_sizes"),
     ],
 )
 def test_bad_flags_end_in_one_line(flags, message):

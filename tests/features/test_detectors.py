@@ -263,3 +263,8 @@ def test_frames_of_an_object_are_taken_as_they_are():
 def test_bad_input_is_named(image, detector, mask, message):
     with pytest.raises(InputError, match=message):
         detect(image, detector, mask=mask)
+
+
+def test_a_negative_number_of_frames_is_refused():
+    with pytest.raises(InputError, match="max_frames must not be negative, but is -1"):
+        detect(np.zeros((50, 50), np.uint8), "dog", max_frames=-1)

@@ -1,3 +1,5 @@
+import contextlib
+import sqlite3
 import threading
 
 import cv2
@@ -254,6 +256,17 @@ def test_a_file_that_is_not_a_store_is_named(tmp_path):
     for name in ("damaged.db", "text.db", "folder.db"):
         with pytest.raises(InputError, match=name):
             MatchStore(tmp_path / name, {})
+
+
+def test_damage_within_a_store_is_named(images, tmp_path):
+    run(images, tmp_path / "finished.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "finished.db")) as database, database:
+        database.execute("UPDATE images SET features = x'00'")
+    with (
+        MatchStore(tmp_path / "finished.db", {"model": "sift"}) as store,
+        pytest.raises(InputError, match=r"finished\.db is damaged .*: delete it"),
+    ):
+        store.read_features(sorted(images)[0])
 
 
 def test_unit_rows_keep_the_order_of_distances():

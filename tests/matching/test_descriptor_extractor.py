@@ -421,5 +421,7 @@ def test_large_images_are_shrunk_and_frames_are_in_pixels_of_the_original():
     mask = np.zeros_like(image)
     mask[:, 200:] = 255
     assert (extractor.detect_frames(image, mask).frames[:, 0, 2] > 195).all()
+    with pytest.raises(InputError, match=r"mask has shape \(50, 70\); expected the image's"):
+        extractor.extract(image, np.ones((50, 70), np.uint8))
     with pytest.raises(InputError, match="max_image_size must not be negative, but is -1"):
         DescriptorExtractor("sift", max_image_size=-1)

@@ -166,6 +166,7 @@ def test_bad_arguments_are_named():
         ({"geometry": "essential"}, "intrinsics"),
         ({"geometry": "essential", "intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
         ({"points2": np.zeros((8, 2))}, "9.*8"),
+        ({"distances": np.ones(3)}, r"distances must be \[9\].*\[3\]"),
         ({"points1": np.zeros((9, 3)), "points2": np.zeros((9, 3))}, "points"),
     ):
         with pytest.raises(InputError, match=message):

@@ -40,6 +40,7 @@ def folder(tmp_path_factory):
     (folder / "broken.png").write_bytes(b"no picture")
     (folder / "foreign").mkdir()
     (folder / "foreign/database.db").touch()
+    (folder / "nothing.txt").touch()
     return folder
 
 
@@ -174,6 +175,10 @@ def test_sequential_and_listed_pairs(folder):
             ["--images=*.png", "--output=foreign", "--format=colmap"],
             "foreign/database.db.*--output",
         ),
+        (["--images=*.png", "--output=foreign", "--format=h5"], "foreign/database.db.*--output"),
+        (["--images=*.png", "--output=x", "--pairs=nothing.txt"], "nothing.txt names no pair"),
+        (["--image1=a.png", "--image2=b.png", "--output=./b.png"], "b.png is one of the images"),
+        (["--image1=a.png", "--image2=b.png", "--output=m.psd"], "m.psd is not the name of a"),
         (["--image1=a.png", "--image2=b.png", "--intrinsics=1,2"], "--intrinsics"),
         (["--image1=a.png", "--image2=broken.png", "--model=sift"], "broken.png"),
         (["--image1=a.png", "--image2=b.png", "--model=sift", "--output=plain"], "--output"),

@@ -31,6 +31,11 @@ def test_a_file_of_pairs_counts_each_once(tmp_path):
     assert read_pairs(path, NAMES) == [("e.jpg", "a.jpg"), ("a.jpg", "c/d.jpg")]
 
 
+def test_a_byte_order_mark_is_no_name(tmp_path):
+    (tmp_path / "pairs.txt").write_text("a.jpg b.jpg", "utf-8-sig")
+    assert read_pairs(tmp_path / "pairs.txt", NAMES) == [("a.jpg", "b.jpg")]
+
+
 def test_names_with_spaces_are_found_where_a_line_has_one_meaning(tmp_path):
     path = tmp_path / "pairs.txt"
     path.write_text("my  photo.jpg b.jpg\nb.jpg\ta b.jpg\n")
@@ -49,6 +54,7 @@ def test_names_with_spaces_are_found_where_a_line_has_one_meaning(tmp_path):
         (b"a.jpg b.jpg e.jpg\n", "line 1.*two images"),
         (b"a.jpg x.jpg\n", "line 1.*x.jpg.*a.jpg"),
         (b"\xff\xfe\x00", "pairs.txt"),
+        (b"\n \n", "names no pair"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_named(tmp_path, text, message):

@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import numpy as np
@@ -21,6 +22,12 @@ def test_a_folder_is_searched_to_the_bottom(folder):
     assert [scene.name for scene in scenes] == ["a.PNG", "b.jpg", "deep/d.tif", "deep/er/c.webp"]
     assert all(scene.kind == "photos" and len(scene.files) == 1 for scene in scenes)
     assert scenes[3].files == (folder / "deep/er/c.webp",)
+
+
+def test_names_that_are_no_utf8_are_escaped(folder):
+    (folder / "b.jpg").rename(folder / os.fsdecode(b"caf\xe9.jpg"))
+    (folder / "folder.jpg").mkdir()
+    assert [scene.name for scene in find_scenes(f"{folder}/*.jpg")] == [r"caf\xe9.jpg"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def test_deep_images_keep_their_leading_bits(bits):
     grey = views()[0]
     deep = grey.astype(np.uint16) << (bits - 8)
     np.testing.assert_array_equal(as_grey(deep), grey)
+    np.testing.assert_array_equal(as_grey(deep.astype(">u2")), grey)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 255])
@@ -84,6 +85,10 @@ def test_rgb_and_grey_have_their_order_and_depth(tmp_path):
     cv2.imwrite(str(tmp_path / "red.png"), picture)
     assert read_rgb(tmp_path / "red.png")[0, 0].tolist() == [200, 0, 0]
     assert read_grey(tmp_path / "red.png").shape == (9, 8)
+    grey = views()[0]
+    cv2.imwrite(str(tmp_path / "deep.png"), grey.astype(np.uint16) << 4)  # 12 bits in 16
+    np.testing.assert_array_equal(read_grey(tmp_path / "deep.png"), grey)
+    np.testing.assert_array_equal(read_rgb(tmp_path / "deep.png")[..., 0], grey)
 
 
 def test_files_that_are_not_images_are_named(tmp_path):

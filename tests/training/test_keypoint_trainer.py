@@ -107,7 +107,9 @@ def test_an_interrupted_run_ends_bit_identical(scenes, tmp_path, monkeypatch):
     assert got.keys() == wanted.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(got[name], array, err_msg=name)
-    with pytest.raises(InputError, match=r"the data were '4 photographs .* are '3 photographs"):
+    with pytest.raises(
+        InputError, match=r"the data of train were 4 photographs .* are now 3 photographs"
+    ):
         train(config, scenes[1:], tmp_path / "stopped", validate=False)
 
 

@@ -58,6 +58,22 @@ def test_without_validation_the_last_network_is_kept(tmp_path):
         train(CONFIG, tmp_path)
 
 
+def test_a_run_resumes_with_the_same_data_only(tmp_path):
+    groups, others = make_groups(), make_groups(seed=1)
+    sampler = GroupSampler(groups, CONFIG.batch_size)
+    Trainer(CONFIG, groups, sampler, Validation(groups), tmp_path).run()
+    for part, train_on, validate_on in (("train", others, groups), ("validation", groups, others)):
+        trainer = Trainer(CONFIG, train_on, sampler, Validation(validate_on), tmp_path)
+        with pytest.raises(InputError, match=rf"cannot be resumed: the data of {part} were arrays"):
+            trainer.run()
+
+
+def test_groups_of_one_patch_teach_nothing(tmp_path):
+    groups = make_groups(views=1)
+    with pytest.raises(InputError, match="no group of arrays has two patches"):
+        Trainer(CONFIG, groups, GroupSampler(groups, CONFIG.batch_size), None, tmp_path)
+
+
 def test_a_run_without_validation_resumes_exactly(tmp_path, monkeypatch):
     config = dataclasses.replace(CONFIG, checkpoint_every=2, validate_every=1)
     wanted = train(config, tmp_path / "uninterrupted", validate=False)
