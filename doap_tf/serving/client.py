@@ -132,19 +132,25 @@ class ServingClient:
             return self._in_parts("describe_packed", patches, "packed", batch_size)
         return self._in_parts("describe_uint8", patches, "descriptors", batch_size)
 
-    def describe_image(self, image: bytes, frames: npt.ArrayLike) -> np.ndarray:
+    def describe_image(
+        self, image: str | os.PathLike | bytes | np.ndarray, frames: npt.ArrayLike
+    ) -> np.ndarray:
         """Describes frames of an image, at the magnification that the model was trained for.
 
         Args:
-            image: A JPEG or PNG file. Its EXIF orientation is not applied.
+            image: A JPEG or PNG file, as a path or its contents; or uint8 [H, W] or BGR [H, W, 3].
+                The EXIF orientation is not applied.
             frames: 2×3 maps from the unit circle to pixels, [K, 2, 3].
 
         Returns:
             float32 [K, D], or packed bits, uint8 [K, bits / 8].
         """
-        rows = np.asarray(frames, np.float32).reshape(-1, 6)
+        maps = np.asarray(frames, np.float32)
+        if maps.size and (maps.shape[1:] != (2, 3) or not np.isfinite(maps).all()):
+            raise InputError(f"frames must be finite and [K, 2, 3], not {list(maps.shape)}.")
+        rows = maps.reshape(-1, 6)
         output = "packed" if self.binary else "descriptors"
-        images = np.array([image], object)
+        images = np.array([_encoded(image)], object)
         self._check_fits(images, self._transport.size_of(rows[:_FRAMES_PER_REQUEST]))
         parts = [self._empty("describe_image", output)]
         for start in range(0, len(rows), _FRAMES_PER_REQUEST):
@@ -166,6 +172,8 @@ class ServingClient:
                 The EXIF orientation is not applied.
             max_keypoints: Keep this many of the strongest.
         """
+        if not 0 < max_keypoints < 2**31:
+            raise InputError(f"max_keypoints must be above 0 and below 2³¹, not {max_keypoints}.")
         images = np.array([_encoded(image)], object)
         self._check_fits(images)
         inputs = {"images": images, "max_keypoints": np.array([max_keypoints], np.int32)}
@@ -184,18 +192,23 @@ class ServingClient:
         self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str]
     ) -> dict[str, np.ndarray]:
         """Calls any signature, in one request with retries."""
+        self._check_signature(signature)
+        return self._with_retries(
+            lambda timeout: self._transport.predict(signature, inputs, outputs, timeout)
+        )
+
+    def _check_signature(self, signature: str) -> None:
         if signature not in self.signatures:
             raise InputError(
                 f"the served model has no signature {signature!r}; it has "
                 f"{', '.join(sorted(self.signatures))}."
             )
-        return self._with_retries(
-            lambda timeout: self._transport.predict(signature, inputs, outputs, timeout)
-        )
 
     def _in_parts(
         self, signature: str, patches: np.ndarray, output: str, batch_size: int
     ) -> np.ndarray:
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, not {batch_size}.")
         parts = [self._empty(signature, output)]
         fitting = self._room // max(1, self._transport.size_of(patches[:1]))
         step = max(1, min(_PATCHES_PER_REQUEST, batch_size, fitting))
@@ -212,6 +225,7 @@ class ServingClient:
             )
 
     def _empty(self, signature: str, output: str) -> np.ndarray:
+        self._check_signature(signature)
         dtype = np.uint8 if output == "packed" else np.float32
         return np.empty([0, self.signatures[signature][output]], dtype)
 

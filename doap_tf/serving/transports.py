@@ -2,13 +2,14 @@
 
 import abc
 import base64
+import contextlib
 import http.client
 import json
 import pathlib
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -102,7 +103,10 @@ class GrpcTransport(Transport):
         ]
         if url.scheme == "grpcs":
             path = endpoint.root_certificates
-            roots = None if path is None else pathlib.Path(path).read_bytes()
+            try:
+                roots = None if path is None else pathlib.Path(path).read_bytes()
+            except OSError as error:
+                raise _no_certificates(path, error) from error
             credentials = grpc.ssl_channel_credentials(roots)
             self._channel = grpc.secure_channel(url.netloc, credentials, options)
         else:
@@ -169,7 +173,10 @@ class RestTransport(Transport):
         self._url = f"{endpoint.address.rstrip('/')}/v1/models/{endpoint.model}{version}"
         self._tls = None
         if urlsplit(endpoint.address).scheme == "https":
-            self._tls = ssl.create_default_context(cafile=endpoint.root_certificates)
+            try:
+                self._tls = ssl.create_default_context(cafile=endpoint.root_certificates)
+            except OSError as error:  # no such file, or none of certificates
+                raise _no_certificates(endpoint.root_certificates, error) from error
 
     def size_of(self, values):
         if values.dtype == object:
@@ -182,21 +189,35 @@ class RestTransport(Transport):
             "inputs": {name: _to_json(values) for name, values in inputs.items()},
         }
         body = json.dumps(request, separators=(",", ":")).encode()
-        answer = self._call(":predict", timeout, body)["outputs"]
-        # The server omits the name of a signature's only output.
-        named = answer if isinstance(answer, dict) else {outputs[0]: answer}
-        return {name: np.asarray(named[name]) for name in outputs}
+        answer = self._call(":predict", timeout, body)
+        with self._expected():
+            # The server omits the name of a signature's only output.
+            found = answer["outputs"]
+            named = found if isinstance(found, dict) else {outputs[0]: found}
+            return {name: np.asarray(named[name]) for name in outputs}
 
     def signatures(self, timeout):
-        answer = self._call("/metadata", timeout)["metadata"]["signature_def"]["signature_def"]
-        return {
-            signature: {
-                name: int(tensor["tensor_shape"]["dim"][-1]["size"])
-                for name, tensor in definition["outputs"].items()
-                if tensor["tensor_shape"].get("dim")
+        answer = self._call("/metadata", timeout)
+        with self._expected():
+            definitions = answer["metadata"]["signature_def"]["signature_def"]
+            return {
+                signature: {
+                    name: int(tensor["tensor_shape"]["dim"][-1]["size"])
+                    for name, tensor in definition["outputs"].items()
+                    if tensor["tensor_shape"].get("dim")
+                }
+                for signature, definition in definitions.items()
             }
-            for signature, definition in answer.items()
-        }
+
+    @contextlib.contextmanager
+    def _expected(self) -> Iterator[None]:
+        """Refuses an answer that is built in another way."""
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ServingError(
+                f"{self._url}: the answer is not that of TensorFlow Serving ({error!r}).", False
+            ) from error
 
     def _call(self, path: str, timeout: float, body: bytes | None = None) -> dict[str, Any]:
         request = urllib.request.Request(self._url + path, body)
@@ -219,6 +240,10 @@ class RestTransport(Transport):
             return json.loads(answer)
         except ValueError as error:
             raise ServingError(f"{self._url}: the answer is not JSON ({error}).", False) from error
+
+
+def _no_certificates(path: pathlib.Path | None, error: OSError) -> InputError:
+    return InputError(f"root_certificates {path} cannot be read: {error.strerror or error}.")
 
 
 def _to_json(values: np.ndarray) -> list:

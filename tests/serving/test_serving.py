@@ -1,5 +1,6 @@
 import concurrent.futures
 import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 
 import cv2
 import numpy as np
@@ -405,8 +407,39 @@ def test_bad_arguments_are_refused_in_one_line(client, image, frames):
         ServingClient("localhost:8500", "real")
     with pytest.raises(InputError, match="square"):
         client("grpc").describe(np.zeros([1, 20, 30], np.uint8))
+    with pytest.raises(InputError, match="batch_size must be at least 1, not 0"):
+        client("grpc").describe(np.zeros([1, 32, 32], np.uint8), batch_size=0)
+    for bad in (frames[:, 0], frames * np.nan):
+        with pytest.raises(InputError, match="frames must be finite"):
+            client("grpc").describe_image(_png(image), bad)
+    with pytest.raises(InputError, match=r"max_keypoints .* not 0"):
+        client("grpc").detect_and_describe(image, 0)
     with pytest.raises(InputError, match="max_message_bytes"):
         client("grpc", max_message_bytes=70_000).describe_image(_png(image), frames)
+
+
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"null", b'{"error": "x"}'])
+def test_another_server_is_told_from_tensorflow_serving(answer):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        client = ServingClient(f"http://127.0.0.1:{other.server_port}", "doap-128")
+        with pytest.raises(ServingError, match=r"127\.0\.0\.1.*not that of TensorFlow Serving"):
+            client.signatures  # noqa: B018
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_missing_certificates_are_named(scheme, tmp_path):
+    with pytest.raises(InputError, match=r"none\.pem cannot be read: No such file"):
+        ServingClient(f"{scheme}://localhost:1", "m", root_certificates=tmp_path / "none.pem")
 
 
 def test_an_absent_server_is_reported_after_all_attempts():
