@@ -302,6 +302,13 @@ def _check_flags() -> None:
 
     if bool(FLAGS.dataset) == bool(FLAGS.groups):
         raise InputError("give either --dataset or --groups, such as --flagfile=flags/photos.cfg.")
+    for name in ("source", "kind", "config", "split"):
+        if FLAGS.groups and FLAGS[name].value is not None:
+            raise InputError(f"--{name} is for --dataset, not for --groups.")
+    if FLAGS["teacher_weight"].present and not FLAGS.teacher:
+        raise InputError("--teacher_weight requires --teacher.")
+    if FLAGS.label_mining and FLAGS.same_sequence not in (None, "mined"):
+        raise InputError(f"--label_mining contradicts --same_sequence={FLAGS.same_sequence}.")
     if not FLAGS.train_dir:
         raise InputError("give --train_dir, the folder to write the run to.")
     if not FLAGS.steps and not FLAGS.epochs:

@@ -1,11 +1,14 @@
 """TensorBoard events, written by TensorFlow alone: TensorBoard need not be installed."""
 
+import contextlib
 import pathlib
+from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
 from doap_tf.drawing.pictures import encode_png
+from doap_tf.errors import InputError
 
 _Metadata = tf.compat.v1.SummaryMetadata
 
@@ -18,11 +21,13 @@ class Summaries:
     """
 
     def __init__(self, directory: pathlib.Path | None):
-        self._writer = (
-            tf.summary.create_noop_writer()
-            if directory is None
-            else tf.summary.create_file_writer(str(directory))
-        )
+        self._directory = directory
+        with self._writing():
+            self._writer = (
+                tf.summary.create_noop_writer()
+                if directory is None
+                else tf.summary.create_file_writer(str(directory))
+            )
 
     def scalars(self, values: dict[str, float], step: int) -> None:
         """Writes numbers by name."""
@@ -37,11 +42,24 @@ class Summaries:
 
     def flush(self) -> None:
         """Makes what was written visible to others."""
-        self._writer.flush()
+        with self._writing():
+            self._writer.flush()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Names the folder where it cannot be written."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = error.message.rpartition("; ")[2]  # behind the names of nodes and files
+            raise InputError(
+                f"{self._directory} cannot be written ({reason}): make room, or choose another "
+                "folder."
+            ) from error
 
     def _write(self, plugin: str, kind: str, name: str, content: tf.Tensor, step: int) -> None:
         metadata = _Metadata(
             plugin_data=_Metadata.PluginData(plugin_name=plugin), data_class=f"DATA_CLASS_{kind}"
         )
-        with self._writer.as_default():
+        with self._writing(), self._writer.as_default():
             tf.summary.write(name, content, step, metadata)

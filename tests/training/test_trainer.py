@@ -68,6 +68,12 @@ def test_a_run_resumes_with_the_same_data_only(tmp_path):
             trainer.run()
 
 
+def test_summaries_that_cannot_be_written_are_named(tmp_path):
+    (tmp_path / "tensorboard").touch()
+    with pytest.raises(InputError, match=r"tensorboard cannot be written \(.*Not a directory"):
+        train(CONFIG, tmp_path)
+
+
 def test_groups_of_one_patch_teach_nothing(tmp_path):
     groups = make_groups(views=1)
     with pytest.raises(InputError, match="no group of arrays has two patches"):
