@@ -247,6 +247,13 @@ def _match_many() -> None:
         raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
     if FLAGS["neighbours"].present and FLAGS.pairs != "retrieval":
         raise InputError("--neighbours is for --pairs=retrieval only.")
+    if FLAGS["overlap"].present and FLAGS.pairs != "sequential":
+        raise InputError("--overlap is for --pairs=sequential only.")
+    for name in ("camera", "camera_model"):
+        if FLAGS[name].present and FLAGS.format != "colmap":
+            raise InputError(f"--{name} is for --format=colmap only.")
+    if FLAGS.draw_frames:
+        raise InputError("--draw_frames is for a pair, --image1 and --image2.")
     by_retrieval = FLAGS.pairs == "retrieval"
     pairs: Any
     if by_retrieval:

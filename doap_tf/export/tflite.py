@@ -1,5 +1,6 @@
 """Converting a network for LiteRT (TensorFlow Lite), the runtime for phones."""
 
+import itertools
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from doap_tf.export.inference_network import FrozenNetwork
 from doap_tf.export.model_card import network_metadata
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
+from doap_tf.progress import progress
 from doap_tf.quiet import stderr_discarded
 
 _QUANTISED = re.compile(r"trunk\w*/(?!block1_)")
@@ -38,12 +40,12 @@ def export_tflite(
     See `convert_to_tflite` for the arguments.
     """
     models = {}
-    for precision in precisions:
-        for size in batch_sizes:
-            file = f"{name}-{precision}{'' if size is None else f'-batch{size}'}.tflite"
-            models[pathlib.Path(directory) / file] = convert_to_tflite(
-                network, precision, size, representative_patches
-            )
+    versions = list(itertools.product(precisions, batch_sizes))
+    for precision, size in progress(versions, "converting", unit="file"):
+        file = f"{name}-{precision}{'' if size is None else f'-batch{size}'}.tflite"
+        models[pathlib.Path(directory) / file] = convert_to_tflite(
+            network, precision, size, representative_patches
+        )
     for path, model in models.items():
         with files.write_atomically(path) as temporary:
             temporary.write_bytes(model)

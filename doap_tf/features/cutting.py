@@ -32,7 +32,10 @@ class Pyramid:
                 "float32 of shape [H, W]"
             )
         if max(image.shape) > _FARTHEST:
-            raise InputError(f"image has shape {image.shape}; its sides must be ≤ {_FARTHEST:.0f}")
+            raise InputError(
+                f"image has shape {image.shape}; its sides must be ≤ {_FARTHEST:.0f}: make it "
+                "smaller, such as by max_image_size."
+            )
         self.image = np.ascontiguousarray(image)
         self._levels = [_pad(self.image, MARGIN)]
         self._last: np.ndarray = self._levels[0].astype(np.float32)

@@ -56,7 +56,8 @@ def find_images(patterns: str) -> dict[str, pathlib.Path]:
     """
     files: set[pathlib.Path] = set()
     roots = []
-    for pattern in map(os.path.expanduser, _alternatives(patterns)):
+    exists = os.path.exists(os.path.expanduser(patterns))  # commas may be part of a name
+    for pattern in map(os.path.expanduser, [patterns] if exists else _alternatives(patterns)):
         if os.path.isdir(pattern):
             below = pathlib.Path(pattern).rglob("*")
             paths = [path for path in below if path.suffix.lower() in IMAGE_SUFFIXES]

@@ -154,7 +154,7 @@ def check_geometry(
     if not 0 < threshold < np.inf:
         raise InputError(f"threshold must be a number of pixels above 0, not {threshold!r}.")
     if geometry == "essential" and intrinsics1 is None:
-        raise InputError("an essential matrix needs the intrinsics of the cameras.")
+        raise InputError("an essential matrix needs the cameras' matrices: give intrinsics.")
     if estimator not in ESTIMATORS:
         raise InputError(f"estimator must be one of {', '.join(ESTIMATORS)}, not {estimator!r}.")
 

@@ -155,5 +155,9 @@ def _as_bytes(image: np.ndarray) -> np.ndarray:
         raise InputError(f"an image must be uint8, uint16 or float, not {image.dtype}.")
     if not np.isfinite(image).all():
         raise InputError("an image of floats must be finite, but holds NaN or infinity.")
+    if image.max() > 256:  # not 255: resizing overshoots
+        raise InputError(
+            f"an image of floats must lie in 0…1 or 0…255, but reaches {image.max():g}: scale it."
+        )
     scale = 255.0 if image.max() <= 1 else 1.0
     return np.clip(np.rint(image * scale), 0, 255).astype(np.uint8)

@@ -86,6 +86,12 @@ def test_folders_several_patterns_and_braces(images, tmp_path, monkeypatch):
     assert list(find_images("{a,b}.png,more/*.png")) == list(images)
 
 
+def test_a_comma_may_be_part_of_a_name(images, tmp_path):
+    (tmp_path / "a,b").mkdir()
+    cv2.imwrite(str(tmp_path / "a,b" / "c.png"), np.zeros((9, 9), np.uint8))
+    assert list(find_images(str(tmp_path / "a,b"))) == ["c.png"]
+
+
 def test_what_is_kept_is_what_was_found(images, tmp_path):
     outcome, kept, features = run(images, tmp_path / "finished.db")
     assert outcome.names == list(images) and len(outcome.pairs) == 3 and not outcome.failures

@@ -152,11 +152,11 @@ def test_detector_geometry_and_intrinsics(folder):
 
 def test_sequential_and_listed_pairs(folder):
     (folder / "pairs.txt").write_text("a.png c.png\n")
-    for pairs, wanted in (("sequential", 2), ("pairs.txt", 1)):
+    for wanted, *flags in ((2, "--pairs=sequential", "--overlap=1"), (1, "--pairs=pairs.txt")):
         finished = run(
             folder,
-            *("--images=[abc].png", "--model=sift", "--max_keypoints=50", "--overlap=1"),
-            *(f"--pairs={pairs}", f"--output=by_{pairs}"),
+            *("--images=[abc].png", "--model=sift", "--max_keypoints=50"),
+            *(*flags, f"--output=by_{wanted}"),
         )
         assert f"{wanted} of {wanted} pairs" in finished.stdout, finished.stderr
 
@@ -170,6 +170,8 @@ def test_sequential_and_listed_pairs(folder):
         (["--image1=a.png", "--image2=b.png", "--estimator=best"], "estimator.*magsac"),
         (["--images=*.png", "--output=x", "--format=csv"], "--format"),
         (["--images=*.png", "--output=x", "--camera=many"], "--camera.*auto"),
+        (["--images=*.png", "--output=x", "--camera=single"], "--camera is for --format=colmap"),
+        (["--images=*.png", "--output=x", "--overlap=2"], "--overlap is for --pairs=sequential"),
         (["--images=*.png", "--output=x", "--camera_model=EYE"], "--camera_model.*SIMPLE_RADIAL"),
         (
             ["--images=*.png", "--output=foreign", "--format=colmap"],

@@ -55,6 +55,7 @@ def test_floats_count_to_255_or_to_1(scale):
         np.zeros((2, 5, 5, 3), np.uint8),
         np.zeros((5, 5), np.int64),
         np.full((5, 5), np.nan),
+        np.full((5, 5), 65535.0),
         None,
     ],
 )
