@@ -305,8 +305,6 @@ def _check_flags() -> None:
     for name in ("source", "kind", "config", "split"):
         if FLAGS.groups and FLAGS[name].value is not None:
             raise InputError(f"--{name} is for --dataset, not for --groups.")
-    if FLAGS["teacher_weight"].present and not FLAGS.teacher:
-        raise InputError("--teacher_weight requires --teacher.")
     if FLAGS.label_mining and FLAGS.same_sequence not in (None, "mined"):
         raise InputError(f"--label_mining contradicts --same_sequence={FLAGS.same_sequence}.")
     if not FLAGS.train_dir:

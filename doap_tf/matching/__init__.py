@@ -22,11 +22,10 @@ from doap_tf.matching.match_files import MATCH_FILE_SUFFIXES, write_matches
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher, PairMatches, match_images
 from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
-from doap_tf.readers.images import as_colour, as_grey, read_image
+from doap_tf.readers.images import as_grey, read_image
 
 if TYPE_CHECKING:
     from doap_tf.drawing.matches import draw_frames, draw_matches
-    from doap_tf.drawing.patches import draw_alignment
     from doap_tf.matching.collection_page import write_collection_page
     from doap_tf.matching.hloc_files import check_pair_names, write_hloc
 
@@ -47,11 +46,9 @@ __all__ = [
     "Outcome",
     "PairMatches",
     "Verification",
-    "as_colour",
     "as_grey",
     "check_pair_names",
     "collection_report",
-    "draw_alignment",
     "draw_frames",
     "draw_matches",
     "exhaustive_pairs",
@@ -73,7 +70,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "check_pair_names": "doap_tf.matching.hloc_files",
-        "draw_alignment": "doap_tf.drawing.patches",
         "draw_frames": "doap_tf.drawing.matches",
         "draw_matches": "doap_tf.drawing.matches",
         "write_collection_page": "doap_tf.matching.collection_page",

@@ -15,11 +15,10 @@ from doap_tf.errors import InputError, is_out_of_memory, named
 from doap_tf.features.detectors import Detections
 from doap_tf.files import contents_sha256, printable
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
-from doap_tf.matching.image_features import Features
+from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
-from doap_tf.metrics import NORM_HAMMING
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
 from doap_tf.readers.images import IMAGE_SUFFIXES, as_grey, read_image
@@ -268,18 +267,6 @@ def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:
         )
     keypoints = {name: len(store.read_features(name).frames) for name in outcome.names}
     return {"images": keypoints, "pairs": pairs, "failures": outcome.failures}
-
-
-def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:
-    """Returns descriptors as float32 rows [N, D] of unit length, which other programs expect.
-
-    Bits become ±1/√bits: the order by angle is then the order by Hamming distance.
-    """
-    if norm == NORM_HAMMING:
-        signs = np.unpackbits(descriptors, axis=1).astype(np.float32) * 2 - 1
-        return signs / np.sqrt(np.float32(signs.shape[1]))
-    lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
-    return descriptors / np.maximum(lengths, 1e-12)
 
 
 def match_stored(features1: Features, features2: Features, matcher: Matcher) -> StoredMatches:

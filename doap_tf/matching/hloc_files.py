@@ -10,7 +10,7 @@ import numpy as np
 from doap_tf.errors import InputError
 from doap_tf.features.frames import angles, radii
 from doap_tf.files import write_atomically
-from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import unit_rows
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
 

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 
 from doap_tf.features.frames import keypoints_from_frames
+from doap_tf.metrics import NORM_HAMMING
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,3 +36,15 @@ class Features:
     def keypoints(self) -> list[cv2.KeyPoint]:
         """The frames as OpenCV keypoints, size = 2 · radius; ellipses become circles."""
         return keypoints_from_frames(self.frames, self.responses)
+
+
+def unit_rows(descriptors: np.ndarray, norm: int) -> np.ndarray:
+    """Returns descriptors as float32 rows [N, D] of unit length, which other programs expect.
+
+    Bits become ±1/√bits: the order by angle is then the order by Hamming distance.
+    """
+    if norm == NORM_HAMMING:
+        signs = np.unpackbits(descriptors, axis=1).astype(np.float32) * 2 - 1
+        return signs / np.sqrt(np.float32(signs.shape[1]))
+    lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
+    return descriptors / np.maximum(lengths, 1e-12)

@@ -12,8 +12,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.files import write_atomically
-from doap_tf.matching.collection import unit_rows
-from doap_tf.matching.image_features import Features
+from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_L2, nearest

@@ -17,7 +17,7 @@ from doap_tf.matching import (
     find_images,
     match_collection,
 )
-from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import unit_rows
 from doap_tf.metrics import distance_matrix
 from doap_tf.readers.images import read_image
 from tests.matching.scene import views

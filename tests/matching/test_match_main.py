@@ -15,7 +15,7 @@ import pytest
 from doap_tf.descriptors.shipped import tflite_file
 from doap_tf.features.learned import SHIPPED
 from doap_tf.matching import DescriptorExtractor
-from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import unit_rows
 from tests.matching.scene import views
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from doap_tf.matching import (
     match_collection,
     shortlist,
 )
-from doap_tf.matching.collection import unit_rows
+from doap_tf.matching.image_features import unit_rows
 from doap_tf.matching.shortlist import (
     learn_codebook,
     make_signatures,

@@ -179,7 +179,6 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
         ),
         (["--groups=GROUPS", "--steps=5", "--strategy=tpu"], "strategy must be one of"),
         (["--groups=GROUPS", "--steps=5", "--source=photos"], "--source is for --dataset"),
-        (["--groups=GROUPS", "--steps=5", "--teacher_weight=2"], "requires --teacher"),
         (
             ["--groups=GROUPS", "--steps=5", "--label_mining", "--same_sequence=ignored"],
             "--label_mining contradicts --same_sequence=ignored",
