@@ -19,7 +19,7 @@ def flags(groups, train_dir):
         f"--groups={groups}",
         f"--train_dir={train_dir}",
         *launch.TINY,
-        "--steps=40",
+        "--steps=30",
         "--dropout=0.3",
         "--turn",
         "--checkpoint_every=4",
@@ -27,46 +27,36 @@ def flags(groups, train_dir):
     )
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(groups, tmp_path_factory):
-    train_dir = tmp_path_factory.mktemp("uninterrupted")
-    launch.train(*flags(groups, train_dir))
-    return launch.last_checkpoint(train_dir)
-
-
 def stop_at(process, step, number):
     """Sends a signal as soon as the validation of a step is printed, before its checkpoint."""
     shown = ""
-    while f"step {step} of 40" not in shown:
+    while f"step {step} of 30" not in shown:
         line = process.stdout.readline()
         assert line, f"ended before step {step}:\n{shown[-2000:]}"
         shown += line
     process.send_signal(number)
 
 
-def check_identical(got, wanted):
+def test_a_run_that_is_killed_stopped_and_damaged_ends_bit_identical(groups, tmp_path):
+    launch.train(*flags(groups, tmp_path / "uninterrupted"))
+    wanted = launch.last_checkpoint(tmp_path / "uninterrupted")
+
+    folder = tmp_path / "interrupted"
+    process = launch.start(*flags(groups, folder))
+    stop_at(process, 10, signal.SIGKILL)
+    launch.finish(process, expected=-signal.SIGKILL)
+
+    process = launch.start(*flags(groups, folder))
+    stop_at(process, 25, signal.SIGTERM)
+    output = launch.finish(process, expected=75)
+    assert "the same command resumes" in output
+    newest = max((folder / "checkpoints").glob("*.npz"))
+    assert int(re.search(r"\d+", newest.name).group()) >= 25
+    newest.write_bytes(newest.read_bytes()[:1000])
+
+    output = launch.train(*flags(groups, folder))
+    assert f"{newest.name} cannot be read" in output and "resuming" in output
+    got = launch.last_checkpoint(folder)
     assert got.keys() == wanted.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(got[name], array, err_msg=name)
-
-
-def test_a_killed_run_ends_bit_identical(groups, uninterrupted, tmp_path):
-    process = launch.start(*flags(groups, tmp_path))
-    stop_at(process, 25, signal.SIGKILL)
-    launch.finish(process, expected=-signal.SIGKILL)
-    output = launch.train(*flags(groups, tmp_path))
-    assert "resuming" in output
-    check_identical(launch.last_checkpoint(tmp_path), uninterrupted)
-
-
-def test_a_signal_saves_and_a_damaged_checkpoint_falls_back(groups, uninterrupted, tmp_path):
-    process = launch.start(*flags(groups, tmp_path))
-    stop_at(process, 10, signal.SIGTERM)
-    output = launch.finish(process, expected=75)
-    assert "the same command resumes" in output
-    newest = max((tmp_path / "checkpoints").glob("*.npz"))
-    assert int(re.search(r"\d+", newest.name).group()) >= 10
-    newest.write_bytes(newest.read_bytes()[:1000])
-    output = launch.train(*flags(groups, tmp_path))
-    assert f"{newest.name} cannot be read" in output
-    check_identical(launch.last_checkpoint(tmp_path), uninterrupted)
