@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from doap_tf.errors import InputError, named, one_line
+from doap_tf.errors import InputError, error_line, one_line
 from doap_tf.files import write_atomically
 from doap_tf.readers.images import IMAGE_SUFFIXES
 
@@ -130,7 +130,7 @@ def pipeline_options(options: str) -> PipelineOptions:
             parsed.get_all_options()
             beam.Pipeline(options=parsed)
     except (SystemExit, ValueError, ImportError, AttributeError) as error:
-        reason = complaint.getvalue().strip().rpartition("\n")[2] or named(error)
+        reason = complaint.getvalue().strip().rpartition("\n")[2] or error_line(error)
         raise InputError(
             f"Beam does not take the options {options!r}: {reason.rstrip('.')}."
         ) from error
@@ -148,7 +148,7 @@ def run(work: beam.DoFn, items: Iterable[object], options: PipelineOptions) -> N
         pipeline.run().wait_until_finish()
     except (RuntimeError, OSError) as error:
         raise InputError(
-            f"Beam's workers failed ({named(error)}); finished work is kept: run the same "
+            f"Beam's workers failed ({error_line(error)}); finished work is kept: run the same "
             "command again."
         ) from error
 

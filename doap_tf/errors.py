@@ -10,7 +10,7 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-def named(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """Returns the kind and the text of an error in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
 

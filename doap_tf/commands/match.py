@@ -263,8 +263,13 @@ def _match_many() -> None:
         pairs = matching.exhaustive_pairs(names)
     elif FLAGS.pairs == "sequential":
         pairs = matching.sequential_pairs(names, FLAGS.overlap)
-    else:
+    elif os.path.exists(FLAGS.pairs):
         pairs = matching.read_pairs(FLAGS.pairs, names)
+    else:
+        raise InputError(
+            "--pairs must be exhaustive, sequential, retrieval or a file of pairs, not "
+            f"{FLAGS.pairs!r}."
+        )
     if FLAGS.format == "h5":
         matching.check_pair_names(pairs)
     if not (folder / "finished.db").exists():

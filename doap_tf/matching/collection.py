@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from doap_tf.errors import InputError, is_out_of_memory, named
+from doap_tf.errors import InputError, error_line, is_out_of_memory
 from doap_tf.features.detectors import Detections
 from doap_tf.files import contents_sha256, printable
 from doap_tf.matching.descriptor_extractor import DescriptorExtractor
@@ -284,4 +284,4 @@ def failure_reason(error: Exception) -> str:
     """Returns one line for a report."""
     if isinstance(error, InputError):
         return str(error)
-    return named(error)
+    return error_line(error)

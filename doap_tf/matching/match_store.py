@@ -163,6 +163,8 @@ class MatchStore:
     def _row(self, query: str, *values: str) -> tuple:
         try:
             return self._connection.execute(query, values).fetchone() or ()
+        except sqlite3.OperationalError:  # such as a lock: nothing is damaged
+            raise
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from error
 

@@ -42,10 +42,7 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
     try:
         lines = pathlib.Path(path).read_text("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"cannot read pairs from {path} ({error}): give a text file, or exhaustive, sequential "
-            "or retrieval."
-        ) from error
+        raise InputError(f"cannot read pairs from {path}: {error}.") from error
     known = set(names)
     pairs: dict[frozenset[str], Pair] = {}
     for number, line in enumerate(lines, start=1):
