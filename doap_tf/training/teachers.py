@@ -45,7 +45,10 @@ class Teachers:
 
 
 def _load(name: str) -> DescriptorNetwork:
-    trained = from_pretrained(name).network
+    try:
+        trained = from_pretrained(name).network
+    except InputError as error:
+        raise InputError(f"teacher: {error}") from error
     if trained is None:
         raise InputError(f"the teacher {name} is an export: give the .keras file it came from.")
     config = trained.get_config()

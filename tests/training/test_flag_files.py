@@ -109,6 +109,8 @@ def check_pretrained(flag_file, tmp_path, *more):
     launch.make_groups(size=size).save(groups)
     flags = [f"--flagfile={flag_file}", f"--groups={','.join([groups] * 4)}", *more]
     flags += [f"--validation_groups={groups}", f"--train_dir={tmp_path / 'run'}"]
+    if "--teacher=runs/" in flag_file.read_text():
+        flags += [f"--teacher={flag_file.stem}"]
     launch.train(*flags)
     trained = doap_tf.from_pretrained(tmp_path / "run").network
     shipped = doap_tf.from_pretrained(flag_file.stem).network
