@@ -24,6 +24,8 @@ class MobileDescriptor:
     def __init__(self, path: str):
         with open(path, "rb") as file:
             model = file.read()
+        if model[4:8] != b"TFL3":
+            raise ValueError(f"{path} is not a .tflite file.")
         self.metadata = _metadata(model)
         self.binary = self.metadata["head"] == "binary"
         self._interpreter = Interpreter(model_content=model)
@@ -53,7 +55,7 @@ def _metadata(model: bytes) -> dict:
         entry = tree.Metadata(number)
         if entry.Name() == b"doap_tf":
             return json.loads(tree.Buffers(entry.Buffer()).DataAsNumpy().tobytes())
-    raise ValueError("this .tflite file has no metadata of doap_tf")
+    raise ValueError("this .tflite file has no metadata of doap_tf: export it with export_main.py.")
 
 
 def _cut(
@@ -89,7 +91,11 @@ def _cut(
 
 def main(model: str, path1: str, path2: str, output: str) -> int:
     """Detects, describes, matches mutual nearest neighbours, verifies a homography, draws."""
-    descriptor = MobileDescriptor(model)
+    try:
+        descriptor = MobileDescriptor(model)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     detector = cv2.SIFT_create(1000)
     images = [cv2.imread(path, cv2.IMREAD_GRAYSCALE) for path in (path1, path2)]
     for path, image in zip((path1, path2), images, strict=True):
@@ -123,7 +129,9 @@ def main(model: str, path1: str, path2: str, output: str) -> int:
         matchColor=(60, 200, 60),
         flags=cv2.DrawMatchesFlags_NOT_DRAW_SINGLE_POINTS,
     )
-    cv2.imwrite(output, picture)
+    if not (cv2.haveImageWriter(output) and cv2.imwrite(output, picture)):
+        print(f"error: {output} cannot be written as an image.", file=sys.stderr)
+        return 2
     print(f"{len(matches)} matches, {int(inliers.sum())} of them agree on a homography: {output}")
     return 0
 

@@ -20,6 +20,11 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
+def run_example(folder, *arguments):
+    command = [sys.executable, "-c", LAUNCH, EXAMPLE, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("name", ["real", "binary_st"])
 def test_matches_a_turned_photograph(networks, tmp_path, name):
     image = skimage.data.camera()
@@ -28,14 +33,15 @@ def test_matches_a_turned_photograph(networks, tmp_path, name):
     cv2.imwrite(str(tmp_path / "a.png"), image)
     cv2.imwrite(str(tmp_path / "b.png"), turned)
     (model,) = export_tflite(networks[name], tmp_path, name, ["float32"])
-    done = subprocess.run(
-        [sys.executable, "-c", LAUNCH, EXAMPLE, model, "a.png", "b.png", "matches.png"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = run_example(tmp_path, model, "a.png", "b.png", "matches.png")
     assert done.returncode == 0, done.stderr
     matches, agreeing = map(int, re.findall(r"\d+", done.stdout)[:2])
     assert agreeing > 100
     assert agreeing > 0.3 * matches
     assert cv2.imread(str(tmp_path / "matches.png")).shape == (512, 1024, 3)
+
+
+def test_another_file_than_a_model_is_one_line(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), skimage.data.camera())
+    done = run_example(tmp_path, "a.png", "a.png", "a.png", "matches.png")
+    assert (done.returncode, done.stderr) == (2, "error: a.png is not a .tflite file.\n")
