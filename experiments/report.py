@@ -1,13 +1,17 @@
 """Tables and pictures of the runs in a file of results.
 
 python experiments/report.py --results=docs/experiments/runs.jsonl --pictures=docs/experiments
+python experiments/report.py --results=docs/experiments/patch_networks.jsonl
 
-Each variant is represented by the learning rate with the best validation mAP at its first seed.
-Scores are means over the seeds at that rate, ± the largest deviation from the mean.
+Sweeps: each variant is represented by the learning rate with the best validation mAP at its first
+seed. Scores are means over the seeds at that rate, ± the largest deviation from the mean.
+
+Records of train_main.py: one row per recipe with the validation scores of its seeds.
 """
 
 import json
 import pathlib
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +40,9 @@ _SCORES = {
 }
 _PARTS = ("validation", "test")
 
+# What may differ between the seeds of a recipe.
+_BESIDE = ("seed", "checkpoint_every", "validate_every", "log_every")
+
 Runs = list[dict[str, Any]]
 
 
@@ -46,6 +53,9 @@ def main(argv: Sequence[str]) -> None:
         runs = [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read --results={FLAGS.results}: {error}.") from error
+    if runs and "config" in runs[0]:
+        print(records_table(runs))
+        return
     for experiment in dict.fromkeys(run["experiment"] for run in runs):
         variants = at_best_rate([run for run in runs if run["experiment"] == experiment])
         print(f"\n{experiment}\n\n{table(variants)}")
@@ -78,6 +88,37 @@ def table(variants: dict[str, Runs]) -> str:
                 parts.append(text.replace("0.", "."))
             rows[name][title] = " / ".join(parts)
     return Table(rows, "variant").markdown()
+
+
+def records_table(records: Runs) -> str:
+    """Returns a Markdown table: one row per recipe, the scores of its seeds side by side.
+
+    A recipe that is there with a seed already was run again, or with other code: a row of its own.
+    """
+    recipes: list[tuple[str, dict[int, dict[str, Any]], list[str]]] = []
+    for line, record in enumerate(records, start=1):
+        seed = record["config"]["seed"]
+        lists = re.sub(r"seed=\d+", "", record.get("lists", ""))
+        config = {name: v for name, v in record["config"].items() if name not in _BESIDE}
+        recipe = json.dumps([config, lists])
+        same = [entry for entry in recipes if entry[0] == recipe and seed not in entry[1]]
+        entry = same[-1] if same else (recipe, {}, [])
+        if not same:
+            recipes.append(entry)
+        entry[1][seed] = record
+        entry[2].append(str(line))
+    rows = {}
+    for _, by_seed, lines in recipes:
+        runs = [by_seed[seed] for seed in sorted(by_seed)]
+        row = {"run": ", ".join(run["run"] for run in runs)} if "run" in runs[0] else {}
+        row["flags"] = re.sub(r" --seed=\d+", "", runs[0]["flags"])
+        row["seeds"] = ", ".join(map(str, sorted(by_seed)))
+        for score, title in _SCORES.items():
+            values = [f"{run['best'][score]:.3f}" for run in runs if score in run["best"]]
+            if values:
+                row[title] = ", ".join(values).replace("0.", ".")
+        rows[", ".join(lines)] = row
+    return Table(rows, "line").markdown()
 
 
 def draw(variants: dict[str, Runs]) -> np.ndarray:

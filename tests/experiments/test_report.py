@@ -1,0 +1,49 @@
+import json
+import pathlib
+import subprocess
+import sys
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+def report(results):
+    command = [sys.executable, "experiments/report.py", f"--results={results}"]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+
+
+def record(run, seed, score, **config):
+    return json.dumps(
+        {
+            "run": run,
+            "flags": f"--flagfile=flags/photos.cfg --seed={seed}",
+            "config": {"seed": seed, "width": 1.0, "validate_every": 100 + seed, **config},
+            "lists": f"GroupSampler(batch_size=64, seed={seed}, views=4)",
+            "best": {"step": 9, "matching_map": score, "fpr95": score / 10},
+        }
+    )
+
+
+def test_seeds_of_a_recipe_share_a_row_and_repetitions_do_not(tmp_path):
+    records = [record("b", 1, 0.7), record("wide", 0, 0.8, width=2.0), record("a", 0, 0.6)]
+    records += [record("again", 1, 0.5)]
+    (tmp_path / "records.jsonl").write_text("\n".join(records) + "\n")
+    done = report(tmp_path / "records.jsonl")
+    assert done.returncode == 0, done.stderr
+    flags = "--flagfile=flags/photos.cfg"
+    assert done.stdout.splitlines()[2:] == [
+        f"| 1, 3 | a, b | {flags} | 0, 1 | .600, .700 | .060, .070 |",
+        f"| 2 | wide | {flags} | 0 | .800 | .080 |",
+        f"| 4 | again | {flags} | 1 | .500 | .050 |",
+    ]
+
+
+def test_sweeps_have_a_table_per_experiment():
+    done = report("docs/experiments/runs.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "\nlosses\n" in done.stdout and " ±." in done.stdout
+
+
+def test_no_results_are_one_line(tmp_path):
+    done = report(tmp_path / "none.jsonl")
+    assert done.returncode != 0
+    assert done.stderr.startswith("error: cannot read --results=")
