@@ -101,6 +101,7 @@ def test_accuracy_over_time(tmp_path):
     assert cv2.imread(str(tmp_path / "plot.png")) is not None
 
 
+@pytest.mark.slow
 def test_profile_of_litert():
     finished = subprocess.run(
         [

@@ -166,7 +166,7 @@ def test_chunks_and_xla_change_nothing(form):
     rows = descriptors(generator, 30, 8, "euclidean", np.float32)
     relations = generator.integers(-1, 2, size=[30, 30]) * (1 - np.eye(30, dtype=int))
     wanted = value_and_gradients(rows, rows, relations, form=form)
-    for chunk_size, jit in ((7, False), (10, False), (64, False), (None, True), (7, True)):
+    for chunk_size, jit in ((7, False), (64, False), (7, True)):
         got = value_and_gradients(rows, rows, relations, jit, form=form, chunk_size=chunk_size)
         for one, other in zip(got, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-5)
