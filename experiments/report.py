@@ -30,7 +30,7 @@ from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
-flags.DEFINE_string("pictures", None, "Folder for a picture of each experiment.")
+flags.DEFINE_string("pictures", None, "Folder for a picture of each experiment of a sweep.")
 
 _SCORES = {
     "matching_map": "matching mAP",
@@ -95,20 +95,19 @@ def records_table(records: Runs) -> str:
 
     A recipe that is there with a seed already was run again, or with other code: a row of its own.
     """
-    recipes: list[tuple[str, dict[int, dict[str, Any]], list[str]]] = []
+    seeds_of_rows: list[dict[int, dict[str, Any]]] = []
+    newest: dict[str, dict[int, dict[str, Any]]] = {}
     for line, record in enumerate(records, start=1):
         seed = record["config"]["seed"]
         lists = re.sub(r"seed=\d+", "", record.get("lists", ""))
         config = {name: v for name, v in record["config"].items() if name not in _BESIDE}
         recipe = json.dumps([config, lists])
-        same = [entry for entry in recipes if entry[0] == recipe and seed not in entry[1]]
-        entry = same[-1] if same else (recipe, {}, [])
-        if not same:
-            recipes.append(entry)
-        entry[1][seed] = record
-        entry[2].append(str(line))
+        if recipe not in newest or seed in newest[recipe]:
+            newest[recipe] = {}
+            seeds_of_rows.append(newest[recipe])
+        newest[recipe][seed] = record | {"line": line}
     rows = {}
-    for _, by_seed, lines in recipes:
+    for by_seed in seeds_of_rows:
         runs = [by_seed[seed] for seed in sorted(by_seed)]
         row = {"run": ", ".join(run["run"] for run in runs)} if "run" in runs[0] else {}
         row["flags"] = re.sub(r" --seed=\d+", "", runs[0]["flags"])
@@ -117,7 +116,7 @@ def records_table(records: Runs) -> str:
             values = [f"{run['best'][score]:.3f}" for run in runs if score in run["best"]]
             if values:
                 row[title] = ", ".join(values).replace("0.", ".")
-        rows[", ".join(lines)] = row
+        rows[", ".join(str(run["line"]) for run in runs)] = row
     return Table(rows, "line").markdown()
 
 

@@ -31,7 +31,7 @@ def test_seeds_of_a_recipe_share_a_row_and_repetitions_do_not(tmp_path):
     assert done.returncode == 0, done.stderr
     flags = "--flagfile=flags/photos.cfg"
     assert done.stdout.splitlines()[2:] == [
-        f"| 1, 3 | a, b | {flags} | 0, 1 | .600, .700 | .060, .070 |",
+        f"| 3, 1 | a, b | {flags} | 0, 1 | .600, .700 | .060, .070 |",
         f"| 2 | wide | {flags} | 0 | .800 | .080 |",
         f"| 4 | again | {flags} | 1 | .500 | .050 |",
     ]

@@ -28,13 +28,17 @@ def flags(groups, train_dir):
 
 
 def stop_at(process, step, number):
-    """Sends a signal as soon as the validation of a step is printed, before its checkpoint."""
+    """Sends a signal as soon as the validation of a step is printed, before its checkpoint.
+
+    Returns what was printed until then.
+    """
     shown = ""
     while f"step {step} of 30" not in shown:
         line = process.stdout.readline()
         assert line, f"ended before step {step}:\n{shown[-2000:]}"
         shown += line
     process.send_signal(number)
+    return shown
 
 
 def test_a_run_that_is_killed_stopped_and_damaged_ends_bit_identical(groups, tmp_path):
@@ -47,7 +51,7 @@ def test_a_run_that_is_killed_stopped_and_damaged_ends_bit_identical(groups, tmp
     launch.finish(process, expected=-signal.SIGKILL)
 
     process = launch.start(*flags(groups, folder))
-    stop_at(process, 25, signal.SIGTERM)
+    assert "resuming" in stop_at(process, 25, signal.SIGTERM)
     output = launch.finish(process, expected=75)
     assert "the same command resumes" in output
     newest = max((folder / "checkpoints").glob("*.npz"))
