@@ -6,21 +6,20 @@ python experiments/report.py --results=docs/experiments/patch_networks.jsonl
 Sweeps: each variant is represented by the learning rate with the best validation mAP at its first
 seed. Scores are means over the seeds at that rate, ± the largest deviation from the mean.
 
-Records of train_main.py: one row per recipe with the validation scores of its seeds.
+Records of train_main.py: one row per recipe with the scores of its seeds.
 """
 
 import json
 import pathlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import numpy as np
 from absl import flags
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from doap_tf import command_line
@@ -30,7 +29,7 @@ from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
-flags.DEFINE_string("pictures", None, "Folder for a picture of each experiment of a sweep.")
+flags.DEFINE_string("pictures", None, "Folder for pictures of sweeps over the list length.")
 
 _SCORES = {
     "matching_map": "matching mAP",
@@ -59,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
     for experiment in dict.fromkeys(run["experiment"] for run in runs):
         variants = at_best_rate([run for run in runs if run["experiment"] == experiment])
         print(f"\n{experiment}\n\n{table(variants)}")
-        if FLAGS.pictures:
+        if FLAGS.pictures and all(name.rpartition("-")[2].isdigit() for name in variants):
             write_picture(pathlib.Path(FLAGS.pictures) / f"{experiment}.png", draw(variants))
 
 
@@ -84,8 +83,7 @@ def table(variants: dict[str, Runs]) -> str:
             for part in _PARTS:
                 values = np.array([run["scores"][part][score] for run in runs])
                 spread = np.abs(values - values.mean()).max()
-                text = f"{values.mean():.3f}" + (f" ±{spread:.3f}" if len(runs) > 1 else "")
-                parts.append(text.replace("0.", "."))
+                parts.append(f"{values.mean():.3f}" + (f" ±{spread:.3f}" if len(runs) > 1 else ""))
             rows[name][title] = " / ".join(parts)
     return Table(rows, "variant").markdown()
 
@@ -112,63 +110,58 @@ def records_table(records: Runs) -> str:
         row = {"run": ", ".join(run["run"] for run in runs)} if "run" in runs[0] else {}
         row["flags"] = re.sub(r" --seed=\d+", "", runs[0]["flags"])
         row["seeds"] = ", ".join(map(str, sorted(by_seed)))
-        for score, title in _SCORES.items():
-            values = [f"{run['best'][score]:.3f}" for run in runs if score in run["best"]]
-            if values:
-                row[title] = ", ".join(values).replace("0.", ".")
+        scores = [_scores_of(run) for run in runs]
+        for title in scores[0]:
+            row[title] = ", ".join(f"{each[title]:.3f}" for each in scores)
         rows[", ".join(str(run["line"]) for run in runs)] = row
     return Table(rows, "line").markdown()
 
 
+def _scores_of(record: dict[str, Any]) -> dict[str, float]:
+    """Returns the validation scores of a record, or its scores on benchmarks, by their titles."""
+    if "best" in record:
+        best = record["best"]
+        return {title: best[score] for score, title in _SCORES.items() if score in best}
+    return dict(_flattened(record["scores"]))
+
+
+def _flattened(scores: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in scores.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}, ")
+        else:
+            yield f"{prefix}{name}", value
+
+
 def draw(variants: dict[str, Runs]) -> np.ndarray:
-    """Draws matching mAP on both parts, one dot per seed.
+    """Draws matching mAP over the list length, at which the names of variants end (`ap-2048`).
 
-    Variants that are named by the length of a list, as `ap-2048`, are drawn as lines over it.
+    Lines are means over seeds, dots the seeds.
     """
-    lengths = all(name.rpartition("-")[2].isdigit() for name in variants)
-    width = 7.5 if lengths else 1.2 + 1.1 * len(variants)
-    figure = Figure(figsize=(width, 3.2), dpi=120, layout="constrained")
-    axes = figure.subplots()
-    (_draw_lines if lengths else _draw_columns)(axes, variants)
-    axes.set_ylabel("matching mAP")
-    axes.grid(axis="y", alpha=0.3)
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    axes.legend(
-        unique.values(), unique.keys(), fontsize="small", loc="upper left", bbox_to_anchor=(1, 1)
-    )
-    return render(figure)
-
-
-def _draw_columns(axes: Axes, variants: dict[str, Runs]) -> None:
-    for part, colour in zip(_PARTS, ("tab:blue", "tab:orange"), strict=True):
-        for place, runs in enumerate(variants.values()):
-            values = _values(runs, part)
-            axes.plot([place] * len(values), values, "o", color=colour, label=part, alpha=0.7)
-    axes.set_xticks(range(len(variants)), list(variants), rotation=30, ha="right")
-
-
-def _draw_lines(axes: Axes, variants: dict[str, Runs]) -> None:
     lines: dict[str, dict[int, Runs]] = {}
     for name, runs in variants.items():
         loss, _, length = name.rpartition("-")
         lines.setdefault(loss, {})[int(length)] = runs
+    figure = Figure(figsize=(7.5, 3.2), dpi=120, layout="constrained")
+    axes = figure.subplots()
     for number, (loss, by_length) in enumerate(lines.items()):
         by_length = dict(sorted(by_length.items()))
         for part, style in zip(_PARTS, ("-", "--"), strict=True):
-            means = [np.mean(_values(runs, part)) for runs in by_length.values()]
+            values = [
+                [run["scores"][part]["matching_map"] for run in runs] for runs in by_length.values()
+            ]
+            means = [np.mean(of_length) for of_length in values]
             axes.plot(list(by_length), means, style, color=f"C{number}", label=f"{loss}, {part}")
-            for length, runs in by_length.items():
-                values = _values(runs, part)
-                axes.plot([length] * len(values), values, ".", color=f"C{number}")
+            for length, of_length in zip(by_length, values, strict=True):
+                axes.plot([length] * len(of_length), of_length, ".", color=f"C{number}")
     lengths = sorted({length for by_length in lines.values() for length in by_length})
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
     axes.set_xlabel("patches per list")
-
-
-def _values(runs: Runs, part: str) -> list[float]:
-    return [run["scores"][part]["matching_map"] for run in runs]
+    axes.set_ylabel("matching mAP")
+    axes.grid(axis="y", alpha=0.3)
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
+    return render(figure)
 
 
 if __name__ == "__main__":
