@@ -17,6 +17,10 @@ from doap_tf.errors import InputError
 if TYPE_CHECKING:
     import cv2
 
+#: Half the side of a patch over the radius of its frame, for detected keypoints
+#: (docs/experiments/magnification.md).
+DEFAULT_MAGNIFICATION = 14.0
+
 
 def as_frames(frames: npt.ArrayLike) -> np.ndarray:
     """Returns frames as float64 [N, 2, 3]; raises an InputError if they are not finite numbers."""

@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.features.frames import DEFAULT_MAGNIFICATION
 from doap_tf.networks.fast_trunk import PRESETS, FastTrunk
 from doap_tf.networks.l2net import L2NET_SHAPE, L2Net
 from doap_tf.networks.spatial_transformer import SpatialTransformer, check_padding
@@ -73,7 +74,7 @@ class DescriptorNetwork(tf.keras.Model):
         dropout: float = 0.1,
         spatial_transformer: bool = False,
         padding: str = "replicate",
-        magnification: float = 5.0,
+        magnification: float = DEFAULT_MAGNIFICATION,
         synchronized: bool = False,
         trunk: str = "l2net",
         **kwargs: Any,

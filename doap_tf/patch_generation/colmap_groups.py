@@ -12,7 +12,14 @@ from scipy.spatial import cKDTree
 
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
-from doap_tf.features.frames import angles, inside, radii, scale_frames, similarity_frames
+from doap_tf.features.frames import (
+    DEFAULT_MAGNIFICATION,
+    angles,
+    inside,
+    radii,
+    scale_frames,
+    similarity_frames,
+)
 from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import ellipse_overlap, overlapping_pairs
 from doap_tf.parallel import process_map
@@ -56,7 +63,7 @@ class PointSettings:
     """
 
     patch_size: int = 65
-    magnification: float = 14.0
+    magnification: float = DEFAULT_MAGNIFICATION
     place: str = "observed"
     min_track: int = 3
     max_error: float = 2.0

@@ -14,7 +14,13 @@ from absl import logging
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import DETECTORS, detect
-from doap_tf.features.frames import inside, radii, scale_frames, transform_frames
+from doap_tf.features.frames import (
+    DEFAULT_MAGNIFICATION,
+    inside,
+    radii,
+    scale_frames,
+    transform_frames,
+)
 from doap_tf.features.orientation import orient
 from doap_tf.features.overlap import thin
 from doap_tf.parallel import process_map
@@ -63,7 +69,7 @@ class GroupSettings:
     """
 
     patch_size: int = 65
-    magnification: float = 14.0
+    magnification: float = DEFAULT_MAGNIFICATION
     max_groups: int = 500
     max_overlap: float = 0.5
     seed: int = 0

@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 from doap_tf.errors import InputError
+from doap_tf.features.frames import DEFAULT_MAGNIFICATION
 from doap_tf.training.schedule import SCHEDULES, learning_rate
 
 LOSSES = ("average_precision", "hardest_in_batch")
@@ -86,7 +87,7 @@ class TrainingConfig:
     dropout: float = 0.1
     spatial_transformer: bool = False
     padding: str = "replicate"
-    magnification: float = 14.0
+    magnification: float = DEFAULT_MAGNIFICATION
     turn: bool = False
     synchronized_batch_norm: bool = False
     precision: str = "float32"

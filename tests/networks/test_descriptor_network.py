@@ -3,6 +3,9 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.networks import PADDINGS, DescriptorNetwork, L2Net, pack_bits, standardize
+from doap_tf.patch_generation.colmap_groups import PointSettings
+from doap_tf.patch_generation.groups import GroupSettings
+from doap_tf.training.config import TrainingConfig
 
 keras = tf.keras
 VARIANTS = [
@@ -35,6 +38,11 @@ def test_the_papers_network_has_the_papers_weights():
     network = DescriptorNetwork()
     network.build((None, 32, 32, 1))
     assert sum(np.prod(weight.shape) for weight in network.trainable_variables) == 1_334_560
+
+
+def test_networks_training_and_cutting_have_one_default_magnification():
+    made_with_defaults = (DescriptorNetwork(), TrainingConfig(), GroupSettings(), PointSettings())
+    assert {each.magnification for each in made_with_defaults} == {14.0}
 
 
 @pytest.mark.parametrize("options", VARIANTS)
