@@ -1,5 +1,6 @@
 """Exporting networks: SavedModels for TensorFlow Serving, .tflite files for phones, ONNX."""
 
+from doap_tf.export.dense_tflite import convert_dense_to_tflite
 from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
 from doap_tf.export.onnx import convert_to_onnx
 from doap_tf.export.saved_model import export_saved_model
@@ -13,6 +14,7 @@ from doap_tf.export.tflite import (
 __all__ = [
     "PRECISIONS",
     "calibration_patches",
+    "convert_dense_to_tflite",
     "convert_keypoints_to_tflite",
     "convert_to_onnx",
     "convert_to_tflite",

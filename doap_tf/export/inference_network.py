@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from doap_tf.networks import DescriptorNetwork, KeypointNetwork, pack_bits
+from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork, pack_bits
 
-_Network = TypeVar("_Network", DescriptorNetwork, KeypointNetwork)
+_Network = TypeVar("_Network", DenseNetwork, DescriptorNetwork, KeypointNetwork)
 
 
 def inference_network(network: _Network) -> _Network:

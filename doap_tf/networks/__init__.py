@@ -1,5 +1,12 @@
 """The networks and their parts, as Keras models and layers."""
 
+from doap_tf.networks.dense_network import (
+    DENSE_PRESETS,
+    DenseMaps,
+    DenseNetwork,
+    sample_map,
+    standardize_images,
+)
 from doap_tf.networks.descriptor_network import TRUNKS, DescriptorNetwork, pack_bits, standardize
 from doap_tf.networks.fast_trunk import FastTrunk
 from doap_tf.networks.keypoint_file import load_keypoint_network
@@ -8,8 +15,11 @@ from doap_tf.networks.l2net import L2Net
 from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer, affine_sample
 
 __all__ = [
+    "DENSE_PRESETS",
     "PADDINGS",
     "TRUNKS",
+    "DenseMaps",
+    "DenseNetwork",
     "DescriptorNetwork",
     "FastTrunk",
     "KeypointNetwork",
@@ -18,5 +28,7 @@ __all__ = [
     "affine_sample",
     "load_keypoint_network",
     "pack_bits",
+    "sample_map",
     "standardize",
+    "standardize_images",
 ]

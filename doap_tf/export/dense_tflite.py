@@ -1,0 +1,84 @@
+"""Converting a dense network for LiteRT: maps of an image, and descriptors of sampled points."""
+
+import tempfile
+import warnings
+
+import tensorflow as tf
+
+from doap_tf import tflite_metadata
+from doap_tf.descriptors.keras_backend import weights_sha256
+from doap_tf.errors import InputError
+from doap_tf.export.inference_network import inference_network
+from doap_tf.networks import DenseNetwork, pack_bits
+from doap_tf.quiet import stderr_discarded
+
+
+def convert_dense_to_tflite(
+    network: DenseNetwork, image_size: tuple[int, int] | None = None
+) -> bytes:
+    """Converts a dense network to a .tflite model with builtin operators only.
+
+    The model has two signatures. `read` takes `images`, float32 [1, H, W, 1], grey values 0 to 255,
+    and `statistics`, float32 [1, 2], mean and standard deviation of the image, and returns `scores`,
+    float32 [1, H, W, 1], and the maps `features0`, … [1, H / s, W / s, C] in the order of the
+    network's `feature_strides`. An image whose sides are not multiples of 32 is padded with its
+    mean. `describe` takes `sampled`, float32 [N, C], values of all maps at N points side by side,
+    and returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+
+    Args:
+        network: A trained network.
+        image_size: Fixed H and W, multiples of 32, which browsers require; by default any.
+
+    Returns:
+        The contents of a .tflite file.
+    """
+    height, width = image_size or (None, None)
+    if image_size and not all(side > 0 and side % network.stride == 0 for side in image_size):
+        raise InputError(
+            f"image_size must be multiples of {network.stride}, not {height}x{width}."
+        )
+    network = inference_network(network)
+    weights = [
+        [variable.numpy() for variable in variables]
+        for variables in (network.trainable_variables, network.non_trainable_variables)
+    ]
+    kernel, bias = (variable.numpy() for variable in network.projection.weights)
+    specification = [
+        tf.TensorSpec([1, height, width, 1], tf.float32, "images"),
+        tf.TensorSpec([1, 2], tf.float32, "statistics"),
+    ]
+
+    @tf.function(input_signature=specification)
+    def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
+        # Keras variables would stay variables without values in a converted model.
+        constants = ([tf.constant(value) for value in values] for values in weights)
+        maps, _ = network.stateless_call(*constants, images, statistics, training=False)
+        named = {f"features{number}": level for number, level in enumerate(maps.features)}
+        return {"scores": maps.scores, **named}
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, network.feature_channels], tf.float32, "sampled")]
+    )
+    def describe(sampled: tf.Tensor) -> dict[str, tf.Tensor]:
+        rows = tf.matmul(sampled, kernel) + bias
+        binary = network.head == "binary"
+        return {"descriptors": pack_bits(rows) if binary else tf.math.l2_normalize(rows, -1)}
+
+    with warnings.catch_warnings(), stderr_discarded(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts
+        signatures = {"read": read, "describe": describe}
+        tf.saved_model.save(tf.Module(), folder, signatures)
+        converter = tf.lite.TFLiteConverter.from_saved_model(
+            folder, signature_keys=list(signatures)
+        )
+        model = converter.convert()
+    metadata = {
+        "network": "DenseNetwork",
+        "feature_strides": network.feature_strides,
+        "head": network.head,
+        "output_dim": network.output_dim,
+        "margin": network.margin,
+        "image_size": image_size,
+        "weights_sha256": weights_sha256(network),
+    }
+    return tflite_metadata.attach(model, metadata)

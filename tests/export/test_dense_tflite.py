@@ -1,0 +1,70 @@
+"""The converted dense network agrees with Keras at every size."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
+
+from doap_tf import tflite_metadata
+from doap_tf.errors import InputError
+from doap_tf.export import convert_dense_to_tflite
+from doap_tf.networks import DenseNetwork
+
+TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "width": 8, "output_dim": 16}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[TINY, {**TINY, "fold": 2, "head_stride": 8, "head": "binary"}],
+    ids=["real", "binary"],
+)
+def converted(request) -> tuple[DenseNetwork, bytes]:
+    tf.keras.utils.set_random_seed(0)
+    network = DenseNetwork(**request.param)
+    network.build((None, None, None, 1))
+    rng = np.random.default_rng(0)
+    network.set_weights(
+        [
+            rng.uniform(0.5, 2, weight.shape) if weight.ndim == 1 else weight
+            for weight in network.get_weights()
+        ]
+    )
+    return network, convert_dense_to_tflite(network)
+
+
+def test_maps_and_rows_agree_with_the_network_at_every_size(converted):
+    network, model = converted
+    interpreter = Interpreter(model_content=model)
+    read, describe = (interpreter.get_signature_runner(name) for name in ("read", "describe"))
+    rng = np.random.default_rng(0)
+    for size in ((64, 96), (32, 32), (128, 64), (64, 96)):
+        images = rng.uniform(0, 255, [1, *size, 1]).astype(np.float32)
+        statistics = np.array([[images.mean(), images.std()]], np.float32)
+        outputs = read(images=images, statistics=statistics)
+        expected = network(images)
+        np.testing.assert_allclose(outputs["scores"], expected.scores, atol=1e-4)
+        for number, level in enumerate(expected.features):
+            np.testing.assert_allclose(outputs[f"features{number}"], level, atol=1e-4)
+    sampled = rng.normal(size=[7, network.feature_channels]).astype(np.float32)
+    rows, wanted = describe(sampled=sampled)["descriptors"], network.project(sampled).numpy()
+    if network.head == "binary":
+        np.testing.assert_array_equal(rows, np.packbits(wanted > 0, axis=1))
+    else:
+        np.testing.assert_allclose(rows, wanted, atol=1e-5)
+
+
+def test_operators_are_builtin_and_none_resizes(converted):
+    network, model = converted
+    tree = schema.ModelT.InitFromPackedBuf(model, 0)
+    names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
+    operators = {names[code.builtinCode] for code in tree.operatorCodes}
+    assert not operators & {"CUSTOM", "RESIZE_BILINEAR", "SHAPE"}
+    metadata = tflite_metadata.read(model)
+    assert metadata["feature_strides"] == list(network.feature_strides)
+    assert metadata["margin"] == network.margin
+
+
+def test_sizes_that_are_no_multiples_of_32_are_refused(converted):
+    with pytest.raises(InputError, match="image_size must be multiples of 32, not 30x64"):
+        convert_dense_to_tflite(converted[0], (30, 64))
