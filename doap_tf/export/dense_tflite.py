@@ -19,7 +19,7 @@ def convert_dense_to_tflite(
     """Converts a dense network to a .tflite model with builtin operators only.
 
     The model has two signatures. `read` takes `images`, float32 [1, H, W, 1], grey values 0 to 255,
-    and `statistics`, float32 [1, 2], mean and standard deviation of the image, and returns `scores`,
+    and `statistics`, float32 [1, 2], mean and standard deviation of the image. It returns `scores`,
     float32 [1, H, W, 1], and the maps `features0`, … [1, H / s, W / s, C] in the order of the
     network's `feature_strides`. An image whose sides are not multiples of 32 is padded with its
     mean. `describe` takes `sampled`, float32 [N, C], values of all maps at N points side by side,
@@ -34,9 +34,7 @@ def convert_dense_to_tflite(
     """
     height, width = image_size or (None, None)
     if image_size and not all(side > 0 and side % network.stride == 0 for side in image_size):
-        raise InputError(
-            f"image_size must be multiples of {network.stride}, not {height}x{width}."
-        )
+        raise InputError(f"image_size must be multiples of {network.stride}, not {height}x{width}.")
     network = inference_network(network)
     weights = [
         [variable.numpy() for variable in variables]
