@@ -4,9 +4,9 @@ import contextlib
 import glob
 import io
 import itertools
+import json
 import os
 import pathlib
-import pickle
 import re
 import shlex
 import shutil
@@ -16,6 +16,8 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
+
+import numpy as np
 
 from doap_tf.errors import InputError, error_line, one_line
 from doap_tf.files import write_atomically
@@ -154,41 +156,52 @@ def run(work: beam.DoFn, items: Iterable[object], options: PipelineOptions) -> N
 
 
 def beam_map(
-    function: Callable[[Item], Result], items: Sequence[Item], options: str, folder: str
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    result_type: Callable[..., Result],
+    options: str,
+    folder: str,
 ) -> Iterator[Result]:
     """Like `map`, in order, computed by Beam's workers.
 
     Args:
         function: Can be pickled; what it raises as an InputError is raised here.
         items: Its arguments.
+        result_type: What it returns, a named tuple of arrays and values for JSON.
         options: Beam's options as on a command line.
         folder: For the results, which stay there and are not computed again; all workers see it
             under this path.
     """
-    paths = [f"{folder}/{number:09d}.pickle" for number in range(len(items))]
+    paths = [f"{folder}/{number:09d}.npz" for number in range(len(items))]
     run(_Apply(function), zip(paths, items, strict=True), pipeline_options(options))
     for path in paths:
-        result = pickle.loads(read_bytes(path))
-        if isinstance(result, InputError):
+        try:
+            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
+                fields = dict(arrays)
+            fields |= json.loads(fields.pop("json").item())
+        except Exception as error:  # NumPy and zipfile raise many kinds for damaged bytes
+            raise InputError(f"{path} is not a result of Beam's workers: delete it.") from error
+        if "error" in fields:
             delete(path)  # it may be another after a remedy
-            raise result
-        yield result
+            raise InputError(fields["error"])
+        yield result_type(**fields)
 
 
 class _Apply(beam.DoFn):
     """Writes the results of a function: items are a path and an argument."""
 
-    def __init__(self, function: Callable[[Any], object]):
+    def __init__(self, function: Callable[[Any], Any]):
         self._function = function
 
     def process(self, element: tuple[str, Any]) -> None:
         path, item = element
         if FileSystems.exists(path):
             return
-        result: object
         try:
-            result = self._function(item)
+            fields = self._function(item)._asdict()
         except InputError as error:
-            result = error
-        with write_whole(path) as temporary:
-            temporary.write_bytes(pickle.dumps(result))
+            fields = {"error": str(error)}
+        arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+        values = {name: value for name, value in fields.items() if name not in arrays}
+        with write_whole(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays, json=np.array(json.dumps(values)))  # type: ignore[arg-type]

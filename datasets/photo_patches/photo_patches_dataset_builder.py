@@ -15,7 +15,7 @@ import tensorflow_datasets.public_api as tfds
 
 from doap_tf.datasets.source_builder import CutPatchesBuilder, hash_file
 from doap_tf.errors import InputError
-from doap_tf.patch_generation.groups import GroupSettings, generate_groups
+from doap_tf.patch_generation.groups import Groups, GroupSettings, generate_groups
 from doap_tf.patch_generation.scenes import Scene, default_scenes, find_scenes, split_scenes
 from doap_tf.readers.strips import STRIPS
 
@@ -161,7 +161,9 @@ class Builder(CutPatchesBuilder):
             from doap_tf.beam import beam_map
 
             folder = str(self._shards / part)
-            mapping = functools.partial(beam_map, options=self._beam_options, folder=folder)
+            mapping = functools.partial(
+                beam_map, result_type=Groups, options=self._beam_options, folder=folder
+            )
             scenes = [_with_absolute_files(scene) for scene in scenes]
         for scene, groups in generate_groups(scenes, self._settings, self._processes, mapping):
             for index, patches in enumerate(groups.patches):

@@ -307,10 +307,11 @@ def _match_many() -> None:
             ) from None
         for name, reason in outcome.failures.items():
             print(f"skipped {name}: {reason}", file=sys.stderr)
+        for pair, reason in outcome.failed_pairs.items():
+            print(f"skipped {' – '.join(pair)}: {reason}", file=sys.stderr)
         if outcome.left_out:
             print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
-        failed = sum(name not in images for name in outcome.failures)
-        wanted = len(outcome.pairs) + outcome.left_out + failed
+        wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
         if not outcome.pairs and (wanted or by_retrieval):
             raise InputError(f"none of {wanted} pairs could be matched.")
         if FLAGS.format == "h5":

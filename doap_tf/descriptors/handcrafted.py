@@ -40,6 +40,10 @@ class HandcraftedDescriptor:
     magnification: float
     _extractor: Callable[[int], _Extract] = dataclasses.field(repr=False)
 
+    def settings(self) -> dict[str, str]:
+        """What its descriptors depend on."""
+        return {"name": self.name}
+
     def describe(self, patches: np.ndarray, batch_size: int = 1024) -> np.ndarray:
         """Describes patches, each as a whole and upright, on all cores.
 

@@ -15,7 +15,8 @@ class PatchDescriptor(Protocol):
 
     Optional attributes: `magnification`, half the side of a patch over the radius of its keypoint
     that suits the descriptor; `input_size`, the side of the patches to cut for it (64 without);
-    `weights_sha256`, which identifies it in results.
+    `weights_sha256`, which identifies it in results; a method `settings()` that returns its
+    parameters, without which, or a hash, its descriptors are not stored.
     """
 
     @property

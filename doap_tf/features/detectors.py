@@ -60,7 +60,6 @@ _NAMES_IN_OPENCV = {
     "Feature2D.AgastFeatureDetector": "fast",
 }
 _SMALLEST_SIDE = 8  # smaller images have no structure, and some of OpenCV's detectors fail on them
-_ORB_LIMIT = 10_000  # ORB must be told how many to look for
 
 
 class Detections(NamedTuple):
@@ -76,7 +75,10 @@ class Detections(NamedTuple):
 
 
 class Detector(Protocol):
-    """Finds local features: a `cv2.Feature2D`, or a class of your own."""
+    """Finds local features: a `cv2.Feature2D`, or a class of your own.
+
+    A method `settings()` that returns its parameters lets features be stored.
+    """
 
     def detect(
         self, image: np.ndarray, mask: np.ndarray | None = None
@@ -114,7 +116,8 @@ def detect(
     """
     if max_frames is not None and max_frames < 0:
         raise InputError(f"max_frames must not be negative, but is {max_frames}.")
-    finder = _finder(detector, max_frames)
+    # ORB must be told how many to look for: no image has as many as pixels.
+    finder = _finder(detector, image.size if max_frames is None else max_frames)
     if image.ndim != 2 or image.dtype != np.uint8:
         raise InputError(
             f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 [H, W]"
@@ -185,7 +188,7 @@ def _finder(
         # Without precise upscaling every keypoint lies a quarter of a pixel off.
         return cv2.SIFT.create(contrastThreshold=_CONTRASTS[detector], enable_precise_upscale=True)
     if detector == "orb":
-        return cv2.ORB.create(nfeatures=_ORB_LIMIT if max_frames is None else max_frames)
+        return cv2.ORB.create(nfeatures=max_frames or 0)
     if detector == "fast":
         return cv2.FastFeatureDetector.create()
     if detector == "learned":

@@ -92,6 +92,10 @@ class LearnedDetector:
         with stderr_discarded():  # LiteRT announces its delegate
             self._run(np.zeros((self._stride, self._stride)))
 
+    def settings(self) -> dict[str, float]:
+        """What keypoints depend on besides the weights."""
+        return {"threshold": self._threshold}
+
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> Points:
         """Finds keypoints in an image, uint8 [H, W], where the mask [H, W] is not zero.
 

@@ -49,6 +49,8 @@ from doap_tf.matching.shortlist import Codebook, Read, make_signatures
 _SIGNATURES_PER_SHARD = 64
 _of_thread = threading.local()
 
+_Failures = dict[tuple[str, ...], str]  # the reasons, by the names of an image or a pair
+
 
 class BeamEngine:
     """An engine, see `doap_tf.matching.collection.Engine`, whose work is done by Beam's workers.
@@ -96,7 +98,7 @@ class BeamEngine:
         items = [(name, _absolute(path), known.get(name)) for name, path in images.items()]
         work = _Describe(self._make_extractor, self._settings, self._shards)
         failures = self._run(work, items)
-        return {name: failures[name] for name in images if name in failures}
+        return {name: failures[name,] for name in images if (name,) in failures}
 
     def make_signatures(self, names: Sequence[str], read: Read, codebook: Codebook) -> np.ndarray:
         """Does what `doap_tf.matching.shortlist.make_signatures` does; workers read the store."""
@@ -110,21 +112,20 @@ class BeamEngine:
             delete(path)
         return signatures
 
-    def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
+    def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """As for `Engine`."""
         others: dict[str, list[str]] = {}
         for name1, name2 in pairs:
             if not self._store.has_pair(name1, name2):
                 others.setdefault(name1, []).append(name2)
-        failures = {}
+        failures: _Failures = {}
         if others:
             work = _Match(self._readable_store(), self._settings, self._shards, self._matcher)
             failures = self._run(work, others.items())
         for path in [*self._find(".store"), *self._find(".partial")]:
             delete(path)
         self._copy = None
-        keys = map(" ".join, pairs)
-        return {key: failures[key] for key in keys if key in failures}
+        return {pair: failures[pair] for pair in pairs if pair in failures}
 
     def _readable_store(self) -> str:
         """Returns the path at which workers read the store, after all images are described."""
@@ -136,20 +137,20 @@ class BeamEngine:
                 shutil.copyfileobj(store, copy)
         return self._copy
 
-    def _run(self, work: beam.DoFn, items: Iterable[Any]) -> dict[str, str]:
+    def _run(self, work: beam.DoFn, items: Iterable[Any]) -> _Failures:
         """Lets workers do `work` on every item; returns the reasons of what failed."""
         run(work, items, self._options)
         return self._gather()
 
-    def _gather(self) -> dict[str, str]:
+    def _gather(self) -> _Failures:
         """Takes over what workers have finished; returns the reasons of what failed."""
         for path in self._find(".db"):
             copy = LocalCopy(path)
             self._store.absorb(copy.path)
             delete(path)
-        failures: dict[str, str] = {}
+        failures: _Failures = {}
         for path in self._find(".json"):
-            failures |= json.loads(read_bytes(path))
+            failures |= {tuple(names): reason for names, reason in json.loads(read_bytes(path))}
             delete(path)
         return failures
 
@@ -182,7 +183,7 @@ class _Describe(beam.DoFn):
                 return
             features = describe_file(self._extractor, path)
         except Exception as error:
-            _write_failures(self._shards, {name: failure_reason(error)})
+            _write_failures(self._shards, {(name,): failure_reason(error)})
             return
         with write_whole(shard) as temporary, MatchStore(temporary, self._settings) as store:
             store.write_features(name, sha256, features)
@@ -242,7 +243,7 @@ class _Match(_Reading):
         shard = f"{self._shards}/{_digest(name1, *others, json.dumps(matching))}.db"
         if FileSystems.exists(shard):
             return
-        failures = {}
+        failures: _Failures = {}
         with (
             write_whole(shard) as temporary,
             MatchStore(temporary, self._settings, matching) as store,
@@ -251,7 +252,7 @@ class _Match(_Reading):
                 try:
                     matches = match_stored(self._read(name1), self._read(name2), self._matcher)
                 except Exception as error:
-                    failures[f"{name1} {name2}"] = failure_reason(error)
+                    failures[name1, name2] = failure_reason(error)
                 else:
                     store.write_pair(name1, name2, matches)
         if failures:
@@ -277,9 +278,10 @@ def _absolute(path: str | os.PathLike) -> str | BeamPath:
     return path if isinstance(path, BeamPath) else os.path.abspath(path)
 
 
-def _write_failures(shards: str, failures: Mapping[str, str]) -> None:
-    with write_whole(f"{shards}/{_digest(*failures)}.json") as path:
-        path.write_text(json.dumps(failures), "utf-8")
+def _write_failures(shards: str, failures: _Failures) -> None:
+    text = json.dumps(list(failures.items()))
+    with write_whole(f"{shards}/{_digest(text)}.json") as path:
+        path.write_text(text, "utf-8")
 
 
 def _signature_file(shards: str, start: int) -> str:

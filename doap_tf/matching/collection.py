@@ -32,13 +32,15 @@ class Outcome(NamedTuple):
     Attributes:
         names: Images that have features.
         pairs: Pairs that have been matched, now or earlier.
-        failures: The reason for every image, and every pair `"name1 name2"`, that failed.
+        failures: The reason for every image that failed.
+        failed_pairs: The reason for every pair that failed.
         left_out: Number of pairs left out because one of their images failed.
     """
 
     names: list[str]
     pairs: list[Pair]
     failures: dict[str, str]
+    failed_pairs: dict[Pair, str]
     left_out: int
 
 
@@ -98,8 +100,8 @@ class Engine(Protocol):
     def describe(self, images: Mapping[str, str | os.PathLike]) -> dict[str, str]:
         """Describes what is not finished; returns the reasons of images that failed."""
 
-    def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
-        """Matches what is not finished; returns the reasons of `"name1 name2"` that failed."""
+    def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
+        """Matches what is not finished; returns the reasons of pairs that failed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,7 @@ class InProcess:
         """As for `Engine`."""
         return _describe(images, self.extractor, self.store)
 
-    def match(self, pairs: Sequence[Pair]) -> dict[str, str]:
+    def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """As for `Engine`."""
         read = features_reader(self.store)
         failures = {}
@@ -130,7 +132,7 @@ class InProcess:
             try:
                 matches = match_stored(read(name1), read(name2), self.matcher)
             except Exception as error:
-                failures[f"{name1} {name2}"] = failure_reason(error)
+                failures[name1, name2] = failure_reason(error)
             else:
                 self.store.write_pair(name1, name2, matches)
         return failures
@@ -168,8 +170,8 @@ def match_by(
         pairs = pairs(described)
     possible = [pair for pair in pairs if not failures.keys() & set(pair)]
     failed = engine.match(possible)
-    finished = [pair for pair in possible if " ".join(pair) not in failed]
-    return Outcome(described, finished, failures | failed, len(pairs) - len(possible))
+    finished = [pair for pair in possible if pair not in failed]
+    return Outcome(described, finished, failures, failed, len(pairs) - len(possible))
 
 
 def features_reader(store: MatchStore) -> Callable[[str], Features]:
@@ -265,8 +267,16 @@ def collection_report(store: MatchStore, outcome: Outcome) -> dict[str, Any]:
                 "model": None if matches.model is None else matches.model.tolist(),
             }
         )
-    keypoints = {name: len(store.read_features(name).frames) for name in outcome.names}
-    return {"images": keypoints, "pairs": pairs, "failures": outcome.failures}
+    failed_pairs = [
+        {"image1": name1, "image2": name2, "reason": reason}
+        for (name1, name2), reason in outcome.failed_pairs.items()
+    ]
+    return {
+        "images": {name: len(store.read_features(name).frames) for name in outcome.names},
+        "pairs": pairs,
+        "failures": outcome.failures,
+        "failed_pairs": failed_pairs,
+    }
 
 
 def match_stored(features1: Features, features2: Features, matcher: Matcher) -> StoredMatches:

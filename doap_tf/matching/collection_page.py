@@ -62,7 +62,8 @@ def write_collection_page(
     tables = {
         "Pairs": {_title(pair): {name: pair[name] for name in counts} for pair in ranked},
         "Images": {name: {"keypoints": count} for name, count in report["images"].items()},
-        "Failures": {name: {"reason": reason} for name, reason in report["failures"].items()},
+        "Failures": {name: {"reason": reason} for name, reason in report["failures"].items()}
+        | {_title(pair): {"reason": pair["reason"]} for pair in report["failed_pairs"]},
     }
     for heading, rows in tables.items():
         if rows:

@@ -29,6 +29,7 @@ from doap_tf.features.frames import (
     keypoints_from_frames,
     scale_frames,
 )
+from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.image_features import Features
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey
@@ -79,6 +80,7 @@ class DescriptorExtractor:
             if number is not None and number < 0:
                 raise InputError(f"{name} must not be negative, but is {number}.")
         self.name = _name_of(descriptor)
+        self._descriptor = descriptor
         self.detector = detector
         self.max_keypoints = max_keypoints or None
         self.oriented = oriented
@@ -192,9 +194,10 @@ class DescriptorExtractor:
         return self.describer.norm
 
     def settings(self) -> dict[str, Any]:
-        """Returns what the features depend on, for JSON."""
+        """Returns what the features depend on, for JSON; see `component_settings` for objects."""
         described = getattr(self.describer, "descriptor", None)
         sha256 = detector_sha256(self.detector)
+        objects = {"descriptor": self._descriptor, "detector": self.detector}
         return {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
@@ -206,6 +209,12 @@ class DescriptorExtractor:
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
+            **{
+                f"{kind}_settings": settings
+                for kind, component in objects.items()
+                if not isinstance(component, str | os.PathLike)
+                and (settings := component_settings(component))
+            },
         }
 
     def _features(self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray) -> Features:

@@ -77,13 +77,16 @@ class MatchStore:
         self._matching = json.dumps(matching or {}, sort_keys=True)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            if read_only:
-                address = f"{self._path.absolute().as_uri()}?mode=ro&immutable=1"
-                self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)
-            else:
-                self._connection = sqlite3.connect(path, timeout=60)
-            self._connection.executescript(_SCHEMA)
-            self._check_settings(settings)
+            with contextlib.ExitStack() as refusal:
+                if read_only:
+                    address = f"{self._path.absolute().as_uri()}?mode=ro&immutable=1"
+                    self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)
+                else:
+                    self._connection = sqlite3.connect(path, timeout=60)
+                refusal.callback(self._connection.close)
+                self._connection.executescript(_SCHEMA)
+                self._check_settings(settings)
+                refusal.pop_all()
         except sqlite3.DatabaseError as error:
             raise InputError(
                 f"{path} is not a file of finished matches ({error}); delete it or choose another "

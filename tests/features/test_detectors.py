@@ -103,6 +103,12 @@ def test_the_strongest_come_first_and_stay(detector):
     np.testing.assert_array_equal(few.frames, again.frames)
 
 
+def test_orb_has_no_limit_unless_one_is_given():
+    noise = np.random.default_rng(0).integers(0, 256, (100, 100), np.uint8)
+    image = np.kron(noise, np.ones((6, 6), np.uint8))
+    assert len(detect(image, "orb").frames) > 15_000
+
+
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_upright_frames_are_not_turned_and_stand_alone(detector):
     frames = detect(photograph("camera"), detector, 300, oriented=False).frames

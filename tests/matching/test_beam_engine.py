@@ -287,6 +287,7 @@ def test_shards_of_a_killed_run_are_taken_over(images, tmp_path, monkeypatch):
 
 
 def test_a_pair_that_fails_is_reported(images, tmp_path, monkeypatch):
+    images = dict(zip(("a", "a b", "b c", "c", "d"), images.values(), strict=True))
     pairs = exhaustive_pairs(list(images))
 
     def fail(features1, features2, matcher):
@@ -294,8 +295,8 @@ def test_a_pair_that_fails_is_reported(images, tmp_path, monkeypatch):
 
     monkeypatch.setattr(beam_engine, "match_stored", fail)
     outcome = by_beam(images, tmp_path, pairs=pairs)
-    assert outcome.pairs == [] and list(outcome.failures) == [" ".join(pair) for pair in pairs]
-    assert outcome.failures["000.png 040.png"] == "error: two lines"
+    assert outcome.pairs == [] and list(outcome.failed_pairs) == pairs and not outcome.failures
+    assert set(outcome.failed_pairs.values()) == {"error: two lines"}
 
 
 @pytest.mark.parametrize("options", ["--runner=Nobody", "--direct_num_workers=many", "--runner='"])

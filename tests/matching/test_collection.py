@@ -13,6 +13,7 @@ from doap_tf.matching import (
     Matcher,
     MatchStore,
     collection,
+    collection_report,
     exhaustive_pairs,
     find_images,
     match_collection,
@@ -225,6 +226,29 @@ def test_one_image_that_breaks_something_does_not_stop_the_others(images, tmp_pa
     assert outcome.pairs == [("a.png", "more/c.png")]
 
 
+def test_failed_pairs_whose_names_have_spaces_are_told_apart(images, tmp_path):
+    class Refusing(Matcher):
+        def match(self, features1, features2):
+            if len(features1.frames) == 0:
+                raise InputError("no features")
+            return super().match(features1, features2)
+
+    cv2.imwrite(str(images["a.png"]), np.zeros((9, 9), np.uint8))
+    images = {
+        "a": images["a.png"],
+        "a b": images["b.png"],
+        "c": images["b.png"],
+        "b c": images["b.png"],
+    }
+    with MatchStore(tmp_path / "finished.db", {}) as store:
+        pairs = [("a b", "c"), ("a", "b c")]
+        outcome = match_collection(images, pairs, Counting(), Refusing(), store)
+        report = collection_report(store, outcome)
+    assert outcome.pairs == [("a b", "c")]
+    assert outcome.failed_pairs == {("a", "b c"): "no features"} and not outcome.failures
+    assert report["failed_pairs"] == [{"image1": "a", "image2": "b c", "reason": "no features"}]
+
+
 def test_failures_come_in_the_order_of_the_images(images, tmp_path):
     images["b.png"].write_bytes(b"no picture")
     images["more/c.png"].unlink()  # found out before b.png is read
@@ -253,6 +277,21 @@ def test_other_settings_require_another_store(images, tmp_path):
     run(images, tmp_path / "finished.db")
     with pytest.raises(InputError, match="model = sift, not orb"):
         run(images, tmp_path / "finished.db", settings={"model": "orb"})
+
+
+def test_a_refused_store_is_closed(images, tmp_path, monkeypatch):
+    run(images, tmp_path / "finished.db")
+    connect, connections = sqlite3.connect, []
+
+    def connect_noting(*arguments, **named):
+        connections.append(connect(*arguments, **named))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connect_noting)
+    with pytest.raises(InputError):
+        MatchStore(tmp_path / "finished.db", {"model": "orb"})
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connections[0].execute("SELECT 1")
 
 
 def test_a_file_that_is_not_a_store_is_named(tmp_path):

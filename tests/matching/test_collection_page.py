@@ -40,7 +40,9 @@ def collection(tmp_path):
             model = np.eye(3) if number > 4 else None
             inliers = np.arange(COUNT) < (number if number > 4 else 0)
             store.write_pair(names[0], name, StoredMatches(indices, np.ones(COUNT), inliers, model))
-        outcome = Outcome(names, [(names[0], name) for name in names[1:]], {"x.png": "a < b"}, 0)
+        pairs = [(names[0], name) for name in names[1:]]
+        failed = {("x y", "z.png"): "no <features>"}
+        outcome = Outcome(names, pairs, {"x.png": "a < b"}, failed, 0)
         report = collection_report(store, outcome) | {"settings": SETTINGS}
         yield store, images, report
 
@@ -64,6 +66,7 @@ def test_the_best_the_worst_and_the_failed_pairs_are_shown(collection, tmp_path)
     assert found["Fewest inliers"] == [10, 9, 8, 7, 6, 5]
     assert sorted(found["No homography found"]) == [1, 2, 3, 4]
     assert 'href="report.json"' in page and "a &lt; b" in page
+    assert "x y – z.png" in page and "no &lt;features&gt;" in page
     assert "<&>" not in page and "00 &lt;&amp;&gt;.png" in page
     assert "<td>20</td><td>19</td>" in page
     assert not re.search(r"<script|https?:", page) and "color-scheme: light dark" in page
@@ -86,7 +89,7 @@ def test_large_collections_take_bounded_work(collection, tmp_path, monkeypatch):
     write_collection_page(tmp_path / "index.html", *collection)
     page = (tmp_path / "index.html").read_text("utf-8")
     assert len(read) == 6 and {len(pairs) for pairs in shown(page).values()} == {1}
-    assert page.count("<tr>") == 3 + 5 + 5 + 1
+    assert page.count("<tr>") == 3 + 5 + 5 + 2
     assert "first 5 of 19" in page and "first 5 of 20" in page
 
 
