@@ -34,10 +34,8 @@ SERIALIZABLE = [
     (
         networks.DenseNetwork,
         {
-            "filters": [[], [4], [4], [4], [4]],
-            "width": 8,
-            "fold": 4,
-            "head_stride": 8,
+            "filters": [[4], [4], [4], [4], [4]],
+            "hidden": 8,
             "output_dim": 16,
             "head": "binary",
             "score_filters": 4,

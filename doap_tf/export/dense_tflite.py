@@ -20,10 +20,10 @@ def convert_dense_to_tflite(
 
     The model has two signatures. `read` takes `images`, float32 [1, H, W, 1], grey values 0 to 255,
     and `statistics`, float32 [1, 2], mean and standard deviation of the image. It returns `scores`,
-    float32 [1, H, W, 1], and the maps `features0`, … [1, H / s, W / s, C] in the order of the
-    network's `feature_strides`. An image whose sides are not multiples of 32 is padded with its
-    mean. `describe` takes `sampled`, float32 [N, C], values of all maps at N points side by side,
-    and returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+    float32 [1, H, W, 1], and the maps `features4`, `features8`, `features16` and `features32`,
+    [1, H / s, W / s, C]. An image whose sides are not multiples of 32 is padded with its mean.
+    `describe` takes `sampled`, float32 [N, C], values of these maps at N points side by side, and
+    returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
 
     Args:
         network: A trained network.
@@ -40,7 +40,9 @@ def convert_dense_to_tflite(
         [variable.numpy() for variable in variables]
         for variables in (network.trainable_variables, network.non_trainable_variables)
     ]
-    kernel, bias = (variable.numpy() for variable in network.projection.weights)
+    mixing, shift = (folded.numpy() for folded in network.mixing.folded(tf.float32))
+    mixing = mixing[0, 0]
+    projection, bias = (variable.numpy() for variable in network.projection.weights)
     specification = [
         tf.TensorSpec([1, height, width, 1], tf.float32, "images"),
         tf.TensorSpec([1, 2], tf.float32, "statistics"),
@@ -51,14 +53,15 @@ def convert_dense_to_tflite(
         # Keras variables would stay variables without values in a converted model.
         constants = ([tf.constant(value) for value in values] for values in weights)
         maps, _ = network.stateless_call(*constants, images, statistics, training=False)
-        named = {f"features{number}": level for number, level in enumerate(maps.features)}
-        return {"scores": maps.scores, **named}
+        levels = zip(network.feature_strides, maps.features, strict=True)
+        return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
 
     @tf.function(
         input_signature=[tf.TensorSpec([None, network.feature_channels], tf.float32, "sampled")]
     )
     def describe(sampled: tf.Tensor) -> dict[str, tf.Tensor]:
-        rows = tf.matmul(sampled, kernel) + bias
+        rows = tf.nn.relu(tf.matmul(sampled, mixing) + shift)
+        rows = tf.matmul(rows, projection) + bias
         binary = network.head == "binary"
         return {"descriptors": pack_bits(rows) if binary else tf.math.l2_normalize(rows, -1)}
 

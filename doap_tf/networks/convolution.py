@@ -83,7 +83,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         if training:
             return self.activate(self.normalization(self.convolution(inputs), training=True))
-        kernel, bias = self._fold(inputs.dtype)
+        kernel, bias = self.folded(inputs.dtype)
         if self._covers(inputs):
             # On CPUs convolutions take patches one by one, and read the whole kernel for each.
             rows = tf.reshape(inputs, [-1, self.kernel_size**2 * inputs.shape[3]])
@@ -96,7 +96,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
             outputs = tf.nn.conv2d(inputs, kernel, self.strides, self.padding.upper())
         return self.activate(tf.nn.bias_add(outputs, bias))
 
-    def _fold(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+    def folded(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
         """Kernel and bias that do what convolution and normalisation do one after the other.
 
         TensorFlow runs a convolution, its bias and its activation as one operation.

@@ -9,22 +9,23 @@ import tensorflow as tf
 from doap_tf.networks.convolution import ConvolutionBlock
 from doap_tf.networks.descriptor_network import HEADS
 
-_MEDIUM: dict[str, Any] = {
-    "filters": ((16, 16), (48, 48), (96, 96), (128, 128, 128), (128, 128, 128)),
-    "fold": 2,
-    "head_stride": 8,
+_TRUNKS: dict[str, dict[str, Any]] = {
+    "": {
+        "filters": ((16, 32), (64, 64), (96, 96, 96), (128, 128, 128), (128, 128, 128)),
+    },
+    "-mid": {
+        "filters": ((8, 16), (32, 32), (64, 64, 64), (128, 128, 128), (128, 128, 128)),
+    },
+    "-small": {
+        "filters": ((8, 8), (24, 24), (48, 48, 48), (96, 96), (96, 96)),
+        "score_filters": 8,
+    },
 }
-_SMALL: dict[str, Any] = {
-    "filters": ((), (24, 24), (48, 48), (64, 64), (64, 64)),
-    "width": 64,
-    "fold": 4,
-    "head_stride": 8,
-}
+#: Settings by name: three sizes, 128 floats or 256 bits each.
 DENSE_PRESETS: dict[str, dict[str, Any]] = {
-    "dense-large-128": {},
-    "dense-128": _MEDIUM,
-    "dense-256b": {**_MEDIUM, "output_dim": 256, "head": "binary"},
-    "dense-small-256b": {**_SMALL, "output_dim": 256, "head": "binary"},
+    f"dense{size}-{length}": {**trunk, "output_dim": output_dim, "head": head}
+    for size, trunk in _TRUNKS.items()
+    for length, output_dim, head in (("128", 128, "real"), ("256b", 256, "binary"))
 }
 
 
@@ -33,8 +34,8 @@ class DenseMaps(NamedTuple):
 
     Attributes:
         scores: Logits, float32 [B, H, W, 1]: the larger, the better the keypoint.
-        features: Maps [B, H / s, W / s, C], one for each s of the network's `feature_strides`;
-            `DenseNetwork.describe` turns them into descriptors.
+        features: Four maps [B, H / s, W / s, C], s = 4, 8, 16 and 32, which
+            `DenseNetwork.describe` turns into descriptors.
     """
 
     scores: tf.Tensor
@@ -45,18 +46,15 @@ class DenseMaps(NamedTuple):
 class DenseNetwork(tf.keras.Model):
     """One trunk, a score for every pixel, and features from which any point is described.
 
-    3×3 convolutions go down from half the resolution to a 32nd. The four coarser levels are brought
-    to as many channels and added from coarse to fine. The last layer is linear and therefore runs
-    on the values sampled at keypoints, of which there are far fewer than cells of the maps. Nothing
-    but the score's own layers learns from the score.
+    3×3 convolutions go down from half the resolution to a 32nd. The maps of the four coarser levels
+    are sampled at keypoints, and two layers make descriptors of the values side by side: at
+    keypoints alone, of which there are far fewer than cells of the maps. Only the score's own
+    layers learn from the score.
 
     Args:
-        filters: Output channels of the convolutions at 1/2, 1/4, 1/8, 1/16 and 1/32.
-        width: Channels that the levels are brought to.
-        fold: Side of the blocks of pixels that are folded into channels first: 1, 2 or 4; at 4
-            there are no convolutions at 1/2.
-        head_stride: 4: all levels are added at 1/4, followed by the head's convolution there. 8:
-            the same at 1/8, which costs a quarter, and features of 1/4 join the last layer.
+        filters: Output channels of the convolutions at 1/2, 1/4, 1/8, 1/16 and 1/32; the first
+            convolution of every level has the stride 2.
+        hidden: Channels of the layer between sampled features and descriptor.
         output_dim: Number of values (real) or bits (binary; a multiple of 8).
         head: `"real"` describes by rows of unit length; `"binary"` by tanh in training and −1 or 1
             at test time.
@@ -64,7 +62,7 @@ class DenseNetwork(tf.keras.Model):
         synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
-        images: Grey values, 0 to 255, float32 [B, H, W, 1]; the sides are multiples of 32.
+        images: Grey values, 0 to 255, float32 [B, H, W, 1]; the sides are multiples of `stride`.
         statistics: Mean and standard deviation that images are standardised by, float32 [B, 2];
             by default their own. An image in strips or with a padded border takes those of the
             whole image.
@@ -72,22 +70,23 @@ class DenseNetwork(tf.keras.Model):
 
     Returns:
         `DenseMaps`.
+
+    Example:
+        >>> scores, features = network(images)
+        >>> descriptors = network.describe(features, points)
+
+    Attributes:
+        stride: Side in pixels of the largest cells.
+        feature_strides: Side in pixels of the cells of each map of features.
     """
 
     stride = 32
+    feature_strides = (4, 8, 16, 32)
 
     def __init__(
         self,
-        filters: Sequence[Sequence[int]] = (
-            (16, 32),
-            (64, 64),
-            (96, 96, 96),
-            (128, 128, 128),
-            (128, 128, 128),
-        ),
-        width: int = 128,
-        fold: int = 1,
-        head_stride: int = 4,
+        filters: Sequence[Sequence[int]] = _TRUNKS[""]["filters"],
+        hidden: int = 256,
         output_dim: int = 128,
         head: str = "real",
         score_filters: int = 16,
@@ -100,111 +99,68 @@ class DenseNetwork(tf.keras.Model):
             raise ValueError(
                 f"output_dim of a binary head must be a multiple of 8, not {output_dim}."
             )
-        if fold not in (1, 2, 4) or head_stride not in (4, 8):
-            raise ValueError(
-                f"fold must be 1, 2 or 4 and head_stride 4 or 8, not {fold} and {head_stride}."
-            )
-        if len(filters) != 5 or not all(filters[1:]) or bool(filters[0]) != (fold < 4):
-            raise ValueError(
-                "filters must be five lists, one a level, and the first of them is empty if and "
-                f"only if fold is 4; they are {filters!r} with fold {fold}."
-            )
+        if len(filters) != 5 or not all(filters):
+            raise ValueError(f"filters must be five lists, one a level, not {filters!r}.")
         # With autocast a mixed policy would round the images before they are standardised.
         super().__init__(**{**kwargs, "autocast": False})
         self.filters = tuple(tuple(counts) for counts in filters)
-        self.width = width
-        self.fold = fold
-        self.head_stride = head_stride
+        self.hidden = hidden
         self.output_dim = output_dim
         self.head = head
         self.score_filters = score_filters
         self.synchronized = synchronized
         self.levels = [
             [
-                self._block(count, f"level{level}_{number}", self._step(level, number))
+                self._block(count, f"level{level}_{number}", strides=1 if number else 2)
                 for number, count in enumerate(counts)
             ]
             for level, counts in enumerate(self.filters, 1)
         ]
-        joined = range(self._finest_joined, 6)
-        self.laterals = [self._pointwise(width, f"lateral{level}") for level in joined]
-        self.mixing = self._block(width, "mixing")
+        self.mixing = self._block(hidden, "mixing", kernel_size=1)
         self.projection = tf.keras.layers.Dense(
             output_dim, dtype=self.dtype_policy, name="projection"
         )
-        if fold < 4:
-            self.score_fine = self._pointwise(score_filters, "score_fine")
-            self.score_context = self._pointwise(4 * score_filters, "score_context")
+        self.score_half = self._pointwise(score_filters, "score_half")
+        self.score_quarter = self._pointwise(4 * score_filters, "score_quarter")
         self.score_block = self._block(score_filters, "score_block")
-        self.score_head = self._pointwise(self._score_stride**2, "score_head")
+        self.score_head = self._pointwise(4, "score_head")
 
-    def _block(self, count: int, name: str, strides: int = 1) -> ConvolutionBlock:
+    def _block(self, count: int, name: str, **options: int) -> ConvolutionBlock:
         return ConvolutionBlock(
             count,
-            strides=strides,
             shift=True,
             synchronized=self.synchronized,
             dtype=self.dtype_policy,
             name=name,
+            **options,
         )
 
     def _pointwise(self, count: int, name: str) -> tf.keras.layers.Conv2D:
         return tf.keras.layers.Conv2D(count, 1, dtype=self.dtype_policy, name=name)
 
-    def _step(self, level: int, number: int) -> int:
-        """Stride of a convolution: that of a level's first one, unless pixels were folded."""
-        return 1 if number or 2**level <= self.fold else 2
-
-    @property
-    def _finest_joined(self) -> int:
-        """Number of the finest of the levels that are added."""
-        return 2 if self.head_stride == 4 else 3
-
-    @property
-    def _score_stride(self) -> int:
-        return 2 if self.fold < 4 else 4
-
-    @property
-    def feature_strides(self) -> tuple[int, ...]:
-        """Side in pixels of the cells of each map of features."""
-        return (4,) if self.head_stride == 4 else (8, 4)
-
     @property
     def feature_channels(self) -> int:
         """Number of channels of all maps of features together."""
-        return self.width + (self.filters[1][-1] if self.head_stride == 8 else 0)
+        return sum(counts[-1] for counts in self.filters[1:])
 
     @property
     def margin(self) -> int:
         """Pixels around a region, a multiple of 32, beyond which nothing changes its features."""
-        reach = stride = self.fold
-        for level, blocks in enumerate(self.levels, 1):
-            for number, _ in enumerate(blocks):
-                reach += stride
-                stride *= self._step(level, number)
-            if level > self._finest_joined:
-                reach += stride  # of bilinear upsampling
-        return -(-(reach + 2 * self.head_stride) // self.stride) * self.stride
+        reach = sum(2**level * len(blocks) for level, blocks in enumerate(self.levels, 1))
+        return -(-reach // self.stride) * self.stride
 
     def build(self, input_shape: Any) -> None:
         """Builds all layers, whatever the size of the images."""
-        channels = self.fold**2
+        channels = 1
         for blocks in self.levels:
             for block in blocks:
                 block.build((None, None, None, channels))
                 channels = block.filters
-        for counts, lateral in zip(
-            self.filters[self._finest_joined - 1 :], self.laterals, strict=True
-        ):
-            lateral.build((None, None, None, counts[-1]))
-        self.mixing.build((None, None, None, self.width))
-        self.projection.build((None, self.feature_channels))
-        fine = self.filters[1][-1]
-        if self.fold < 4:
-            self.score_fine.build((None, None, None, self.filters[0][-1]))
-            self.score_context.build((None, None, None, fine))
-            fine = self.score_filters
-        self.score_block.build((None, None, None, fine))
+        self.mixing.build((None, None, None, self.feature_channels))
+        self.projection.build((None, self.hidden))
+        self.score_half.build((None, None, None, self.filters[0][-1]))
+        self.score_quarter.build((None, None, None, self.filters[1][-1]))
+        self.score_block.build((None, None, None, self.score_filters))
         self.score_head.build((None, None, None, self.score_filters))
         self.built = True
 
@@ -215,31 +171,18 @@ class DenseNetwork(tf.keras.Model):
         training: bool = False,
     ) -> DenseMaps:
         features = tf.cast(standardize_images(images, statistics), self.compute_dtype)
-        if self.fold > 1:
-            features = tf.nn.space_to_depth(features, self.fold)
         levels = []
         for blocks in self.levels:
             for block in blocks:
                 features = block(features, training=training)
             levels.append(features)
-        joined = levels[self._finest_joined - 1 :]
-        total = self.laterals[-1](joined[-1])
-        for lateral, level in zip(self.laterals[-2::-1], joined[-2::-1], strict=True):
-            total = lateral(level) + _upsample(total)
-        maps = (self.mixing(total, training=training),)
-        if self.head_stride == 8:
-            maps += (levels[1],)
-        return DenseMaps(self._scores(levels[0], levels[1], training), maps)
+        return DenseMaps(self._scores(levels[0], levels[1], training), tuple(levels[1:]))
 
     def _scores(self, half: tf.Tensor, quarter: tf.Tensor, training: bool) -> tf.Tensor:
-        features = tf.stop_gradient(quarter)
-        if self.fold < 4:
-            context = tf.nn.depth_to_space(self.score_context(features), 2)
-            features = tf.nn.relu(self.score_fine(tf.stop_gradient(half)) + context)
+        coarse = tf.nn.depth_to_space(self.score_quarter(tf.stop_gradient(quarter)), 2)
+        features = tf.nn.relu(self.score_half(tf.stop_gradient(half)) + coarse)
         features = self.score_block(features, training=training)
-        return tf.nn.depth_to_space(
-            tf.cast(self.score_head(features), tf.float32), self._score_stride
-        )
+        return tf.nn.depth_to_space(tf.cast(self.score_head(features), tf.float32), 2)
 
     def describe(
         self, features: Sequence[tf.Tensor], points: tf.Tensor, training: bool = False
@@ -250,7 +193,7 @@ class DenseNetwork(tf.keras.Model):
             features: Of `DenseMaps`.
             points: x, y in pixels of the images, float32 [B, N, 2]; (0, 0) is the centre of the
                 first pixel.
-            training: Whether the relaxed binary head is used.
+            training: Whether batch statistics and the relaxed binary head are used.
         """
         sampled = [
             sample_map(level, points, stride)
@@ -259,34 +202,33 @@ class DenseNetwork(tf.keras.Model):
         return self.project(tf.concat(sampled, -1), training)
 
     def project(self, sampled: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Turns features sampled at points [..., feature_channels] into descriptors."""
-        rows = tf.cast(self.projection(sampled), tf.float32)
+        """Turns features sampled at points, [B, N, feature_channels], into descriptors."""
+        mixed = self.mixing(sampled[:, :, tf.newaxis], training=training)[:, :, 0]
+        rows = tf.cast(self.projection(mixed), tf.float32)
         if self.head == "real":
             return tf.math.l2_normalize(rows, axis=-1)
         return tf.tanh(rows) if training else tf.where(rows >= 0, 1.0, -1.0)
 
     def multiply_adds(self) -> float:
         """Returns the multiplications with additions of `call` for each pixel of an image."""
-        total, stride = 0.0, self.fold
-        for level, blocks in enumerate(self.levels, 1):
-            for number, block in enumerate(blocks):
-                stride *= self._step(level, number)
-                total += _size(block.convolution) / stride**2
-        for number, lateral in enumerate(self.laterals):
-            total += _size(lateral) / 4 ** (self._finest_joined + number)
-        total += _size(self.mixing.convolution) / self.head_stride**2
-        if self.fold < 4:
-            total += _size(self.score_fine) / 4 + _size(self.score_context) / 16
-        of_scores = _size(self.score_block.convolution) + _size(self.score_head)
-        return total + of_scores / self._score_stride**2
+        layers = [
+            *(
+                (block.convolution, 4**n)
+                for n, level in enumerate(self.levels, 1)
+                for block in level
+            ),
+            (self.score_half, 4),
+            (self.score_quarter, 16),
+            (self.score_block.convolution, 4),
+            (self.score_head, 4),
+        ]
+        return sum(float(np.prod(layer.kernel.shape)) / pixels for layer, pixels in layers)
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": [list(counts) for counts in self.filters],
-            "width": self.width,
-            "fold": self.fold,
-            "head_stride": self.head_stride,
+            "hidden": self.hidden,
             "output_dim": self.output_dim,
             "head": self.head,
             "score_filters": self.score_filters,
@@ -342,23 +284,3 @@ def sample_map(features: tf.Tensor, points: tf.Tensor, stride: int) -> tf.Tensor
 
     above, below = along(index), along(index + down * width)
     return above + share[..., 1:] * (below - above)
-
-
-def _upsample(features: tf.Tensor) -> tf.Tensor:
-    """Doubles the sides of a map bilinearly; outside it is zero.
-
-    Operations that resize would keep the size of the images they were converted with.
-    """
-    phases = np.array([[0.25, 0.75, 0.0], [0.0, 0.75, 0.25]])
-    channels = features.shape[-1]
-    parts = []
-    for vertical in phases:
-        for horizontal in phases:
-            kernel = np.outer(vertical, horizontal)[..., np.newaxis, np.newaxis]
-            kernel = tf.constant(np.tile(kernel, [1, 1, channels, 1]), features.dtype)
-            parts.append(tf.nn.depthwise_conv2d(features, kernel, [1, 1, 1, 1], "SAME"))
-    return tf.nn.depth_to_space(tf.concat(parts, -1), 2)
-
-
-def _size(layer: Any) -> int:
-    return int(np.prod(layer.kernel.shape))

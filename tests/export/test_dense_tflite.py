@@ -11,12 +11,12 @@ from doap_tf.errors import InputError
 from doap_tf.export import convert_dense_to_tflite
 from doap_tf.networks import DenseNetwork
 
-TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "width": 8, "output_dim": 16}
+TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "hidden": 8, "output_dim": 16}
 
 
 @pytest.fixture(
     scope="module",
-    params=[TINY, {**TINY, "fold": 2, "head_stride": 8, "head": "binary"}],
+    params=[TINY, {**TINY, "head": "binary"}],
     ids=["real", "binary"],
 )
 def converted(request) -> tuple[DenseNetwork, bytes]:
@@ -44,10 +44,13 @@ def test_maps_and_rows_agree_with_the_network_at_every_size(converted):
         outputs = read(images=images, statistics=statistics)
         expected = network(images)
         np.testing.assert_allclose(outputs["scores"], expected.scores, atol=1e-4)
-        for number, level in enumerate(expected.features):
-            np.testing.assert_allclose(outputs[f"features{number}"], level, atol=1e-4)
+        for stride, level in zip(network.feature_strides, expected.features, strict=True):
+            np.testing.assert_allclose(outputs[f"features{stride}"], level, atol=1e-4)
     sampled = rng.normal(size=[7, network.feature_channels]).astype(np.float32)
-    rows, wanted = describe(sampled=sampled)["descriptors"], network.project(sampled).numpy()
+    rows, wanted = (
+        describe(sampled=sampled)["descriptors"],
+        network.project(sampled[np.newaxis])[0].numpy(),
+    )
     if network.head == "binary":
         np.testing.assert_array_equal(rows, np.packbits(wanted > 0, axis=1))
     else:

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from doap_tf.networks import DENSE_PRESETS, DenseNetwork, sample_map
 
-TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "width": 8, "output_dim": 16}
-FOLDED = {**TINY, "filters": ((), (8,), (8,), (8,), (8,)), "fold": 4, "head_stride": 8}
+TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "hidden": 8, "output_dim": 16}
 
 
 def make(**settings) -> DenseNetwork:
@@ -21,9 +20,8 @@ def image(height, width, seed=0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(0, 255, [1, height, width, 1]).astype(np.float32)
 
 
-@pytest.mark.parametrize("settings", [TINY, {**TINY, "fold": 2, "head_stride": 8}, FOLDED])
-def test_maps_and_descriptors(settings, tmp_path):
-    network = make(**settings)
+def test_maps_and_descriptors(tmp_path):
+    network = make(**TINY)
     scores, features = network(image(64, 96))
     assert scores.shape == (1, 64, 96, 1) and scores.dtype == tf.float32
     shapes = [(64 // stride, 96 // stride) for stride in network.feature_strides]
@@ -65,9 +63,8 @@ def test_contrast_and_brightness_do_not_matter_and_a_flat_image_is_finite():
     assert np.isfinite(network(np.full([1, 32, 32, 1], 7.0)).scores).all()
 
 
-@pytest.mark.parametrize("settings", [TINY, FOLDED])
-def test_a_strip_with_its_margin_has_the_features_of_the_whole_image(settings):
-    network = make(**settings)
+def test_a_strip_with_its_margin_has_the_features_of_the_whole_image():
+    network = make(**TINY)
     margin = network.margin
     whole = image(2 * margin + 64, 64)
     statistics = np.array([[whole.mean(), whole.std()]], np.float32)
@@ -89,11 +86,11 @@ def test_the_score_leaves_the_trunk_alone():
         for variable, gradient in zip(network.trainable_variables, gradients, strict=True)
         if gradient is not None
     }
-    assert learning == {"score_fine", "score_context", "score_block", "score_head"}
+    assert learning == {"score_half", "score_quarter", "score_block", "score_head"}
 
 
 @pytest.mark.parametrize(
-    ("name", "limit"), [("dense-128", 10.3), ("dense-256b", 10.3), ("dense-small-256b", 2.5)]
+    ("name", "limit"), [("dense-128", 11.2), ("dense-mid-128", 5.3), ("dense-small-256b", 2.5)]
 )
 def test_multiply_adds_of_a_megapixel(name, limit):
     network = make(**DENSE_PRESETS[name])
@@ -107,8 +104,6 @@ def test_multiply_adds_of_a_megapixel(name, limit):
     [
         ({"head": "float"}, "head must be one of real, binary"),
         ({"head": "binary", "output_dim": 12}, "multiple of 8, not 12"),
-        ({"fold": 3}, "fold must be 1, 2 or 4"),
-        ({"fold": 4}, "the first of them is empty"),
         ({"filters": ((4,),)}, "filters must be five lists"),
     ],
 )
