@@ -30,6 +30,7 @@ from group_scores import group_scores
 
 from doap_tf import command_line
 from doap_tf.errors import InputError
+from doap_tf.runs import read_record
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("plan", None, "The experiment, JSON.", required=True)
@@ -150,7 +151,7 @@ class Variant:
             config, groups, sampler, validations["validation"], train_dir, step=self._step
         )
         trainer.run()
-        record = json.loads((train_dir / "train.json").read_text())
+        record = read_record(train_dir)
         logged = [entry for entry in record["history"] if "loss" in entry]
         losses = [e["loss"] for e in logged if e["step"] > config.steps - _LOSSES]
         patches = config.log_every * config.batch_size

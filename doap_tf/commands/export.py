@@ -16,7 +16,7 @@ from typing import Any
 
 from absl import flags
 
-from doap_tf import command_line, files
+from doap_tf import command_line, files, runs
 from doap_tf.descriptors.shipped import PRECISIONS
 from doap_tf.errors import InputError
 
@@ -199,11 +199,11 @@ def _check_list(flag: str, known: Sequence[str]) -> None:
 def _name_of(model: str) -> str:
     """The last part of a path without .keras; the folder's name for a file model.keras."""
     path = pathlib.Path(model).resolve()
-    return path.parent.name if path.name == "model.keras" else path.name.removesuffix(".keras")
+    return path.parent.name if path.name == runs.MODEL else path.name.removesuffix(".keras")
 
 
 def _training_record(model: str) -> dict[str, Any] | str | None:
-    """The card of a network that ships, or the `train.json` in the model's training folder."""
+    """The card of a network that ships, or the record in the folder of the model's run."""
     from doap_tf.descriptors.registry import list_pretrained
 
     if model in list_pretrained():
@@ -211,12 +211,7 @@ def _training_record(model: str) -> dict[str, Any] | str | None:
         return card.read_text("utf-8").partition("\n")[2].strip()
     path = pathlib.Path(model)
     folder = path if path.is_dir() else path.parent
-    try:
-        return json.loads((folder / "train.json").read_text())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise InputError(f"{folder / 'train.json'} is damaged: {error}.") from error
+    return runs.read_record(folder) if runs.has_record(folder) else None
 
 
 def run() -> None:

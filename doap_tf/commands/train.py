@@ -5,7 +5,6 @@ python train_main.py --flagfile=flags/keypoints.cfg --source=FOLDER
 """
 
 import dataclasses
-import json
 import math
 import pathlib
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 from absl import flags, logging
 
-from doap_tf import command_line
+from doap_tf import command_line, runs
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
@@ -229,8 +228,8 @@ def main(argv: Sequence[str]) -> None:
             _print_scores(validation_groups, train_dir)
         pictured = "validation" if validation_groups else "training"
         print(
-            f"\n{train_dir} holds model.keras, saved_model/, train.json, tensorboard/ and "
-            f"matches.png, which shows {pictured} groups"
+            f"\n{train_dir} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
+            f"{runs.TENSORBOARD}/ and {runs.MATCHES}, which shows {pictured} groups"
         )
 
 
@@ -254,14 +253,10 @@ def _export(network, groups, train_dir: pathlib.Path) -> None:
     from doap_tf.drawing.pictures import write_picture
     from doap_tf.export.saved_model import export_saved_model, versions
 
-    saved_model = train_dir / "saved_model"
+    saved_model = train_dir / runs.SAVED_MODEL
     if not versions(saved_model):
-        export_saved_model(network, saved_model, training_record=_record(train_dir))
-    write_picture(train_dir / "matches.png", draw_nearest(Descriptor(network), groups))
-
-
-def _record(train_dir: pathlib.Path) -> dict:
-    return json.loads((train_dir / "train.json").read_text())
+        export_saved_model(network, saved_model, training_record=runs.read_record(train_dir))
+    write_picture(train_dir / runs.MATCHES, draw_nearest(Descriptor(network), groups))
 
 
 def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
@@ -269,7 +264,7 @@ def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
     from doap_tf.drawing.tables import score_table
     from doap_tf.training.validation import Validation
 
-    record = _record(train_dir)
+    record = runs.read_record(train_dir)
     best = dict(record["best"])
     step = best.pop("step")
     rows = {"untrained": record["history"][0]["validation"]}

@@ -1,12 +1,12 @@
 """What train_main.py does with --network=keypoints."""
 
 import dataclasses
-import json
 import pathlib
 from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
+from doap_tf import runs
 from doap_tf.commands.dataset_flags import tell_default_photographs
 from doap_tf.errors import InputError
 
@@ -61,7 +61,10 @@ def train_keypoints() -> None:
         _export(network, train_dir)
         if validation:
             _print_scores(train_dir)
-        print(f"\n{train_dir} holds model.keras, keypoints.tflite, train.json and tensorboard/")
+        print(
+            f"\n{train_dir} holds {runs.MODEL}, {runs.KEYPOINTS}, {runs.RECORD} and "
+            f"{runs.TENSORBOARD}/"
+        )
 
 
 def _scenes() -> "tuple[list[Scene], list[Scene]]":
@@ -121,14 +124,14 @@ def _export(network: Any, train_dir: pathlib.Path) -> None:
     from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
     from doap_tf.files import write_atomically
 
-    with write_atomically(train_dir / "keypoints.tflite") as temporary:
+    with write_atomically(train_dir / runs.KEYPOINTS) as temporary:
         temporary.write_bytes(convert_keypoints_to_tflite(network))
 
 
 def _print_scores(train_dir: pathlib.Path) -> None:
     from doap_tf.drawing.tables import score_table
 
-    record = json.loads((train_dir / "train.json").read_text())
+    record = runs.read_record(train_dir)
     best = dict(record["best"])
     step = best.pop("step")
     rows = {"untrained": record["history"][0]["validation"], f"trained ({step} steps)": best}

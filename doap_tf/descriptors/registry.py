@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import TYPE_CHECKING
 
+from doap_tf import runs
 from doap_tf.descriptors import shipped
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from doap_tf.descriptors.descriptor import Descriptor
 
 BACKENDS = ("auto", "keras", "litert")
-_MODEL_FILE = "model.keras"
 _THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
 _REQUIRED = ("describe", "norm", "dimension")
 
@@ -133,13 +133,13 @@ def _load_file(path: pathlib.Path) -> Descriptor:
     from doap_tf.descriptors.saved_model_backend import SavedModelBackend, holds_saved_model
     from doap_tf.descriptors.weights_file import read_weights
 
-    if (path / _MODEL_FILE).exists():
-        path = path / _MODEL_FILE
+    if (path / runs.MODEL).exists():
+        path = path / runs.MODEL
     elif holds_saved_model(path):
         return Descriptor(SavedModelBackend(path))
     elif path.is_dir():
         raise InputError(
-            f"{path} holds neither {_MODEL_FILE} nor a SavedModel: has its training finished?"
+            f"{path} holds neither {runs.MODEL} nor a SavedModel: has its training finished?"
         )
     return Descriptor(read_weights(path) if path.suffix == ".npz" else read_keras(path))
 

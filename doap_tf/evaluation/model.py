@@ -3,12 +3,12 @@
 import dataclasses
 import functools
 import hashlib
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 
+from doap_tf import runs
 from doap_tf.descriptors import PatchDescriptor, load
 from doap_tf.errors import InputError
 
@@ -92,11 +92,13 @@ def load_models(names_or_paths: list[str]) -> list[Model]:
 
 def training_record(path: pathlib.Path) -> dict[str, Any]:
     """Returns the `Model.training` of a training directory; empty for any other path."""
+    if not runs.has_record(path):
+        return {}
+    record = runs.read_record(path)
     try:
-        record = json.loads((path / "train.json").read_text("utf-8"))
         return {
             "batch_size": int(record["config"]["batch_size"]),
             "data": str(record["data"]["train"]["source"]),
         }
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return {}

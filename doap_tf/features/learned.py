@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf import tflite_metadata
+from doap_tf import runs, tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.features.keypoint_maxima import (
     BORDER,
@@ -30,7 +30,6 @@ from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
 
 SHIPPED = pathlib.Path(__file__).parent / "weights" / "keypoints.tflite"
-_FILE_IN_FOLDER = "keypoints.tflite"  # of a training
 
 _STRIP_PIXELS = 1 << 18  # that run through the network at once: what it computes stays in the cache
 _KEPT_SHAPES = 16  # of strips: those of images of one size
@@ -166,8 +165,7 @@ def _open(path: pathlib.Path, modified: int) -> LearnedDetector:
 
 
 def _file(model: str | os.PathLike | None) -> pathlib.Path:
-    path = SHIPPED if model is None else pathlib.Path(model)
-    return path / _FILE_IN_FOLDER if path.is_dir() else path
+    return SHIPPED if model is None else runs.model_file(model, runs.KEYPOINTS)
 
 
 def _pyramid(image: np.ndarray) -> Iterator[np.ndarray]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from doap_tf import runs
 from doap_tf.errors import InputError
 from doap_tf.networks.keras_reading import constructor_arguments, holds, read_keras
 from doap_tf.networks.keypoint_network import KeypointNetwork
 
 SHIPPED_KEYPOINTS = pathlib.Path(__file__).parents[1] / "features" / "weights" / "keypoints.keras"
-_MODEL_FILE = "model.keras"
 
 
 def load_keypoint_network(path: str | os.PathLike | None = None) -> KeypointNetwork:
@@ -20,7 +20,7 @@ def load_keypoint_network(path: str | os.PathLike | None = None) -> KeypointNetw
     Args:
         path: A `.keras` file or a training directory; by default the network that ships.
     """
-    path = SHIPPED_KEYPOINTS if path is None else _file(path)
+    path = SHIPPED_KEYPOINTS if path is None else runs.model_file(path)
     if not path.exists():
         raise InputError(f"{path} does not exist: give a .keras file or a training directory.")
     return read_keras(path, KeypointNetwork, _build)
@@ -28,12 +28,7 @@ def load_keypoint_network(path: str | os.PathLike | None = None) -> KeypointNetw
 
 def holds_keypoint_network(path: str | os.PathLike) -> bool:
     """Whether a path is a `.keras` file or a training directory of a keypoint network."""
-    return holds(_file(path), KeypointNetwork)
-
-
-def _file(path: str | os.PathLike) -> pathlib.Path:
-    path = pathlib.Path(path)
-    return path / _MODEL_FILE if path.is_dir() else path
+    return holds(runs.model_file(path), KeypointNetwork)
 
 
 def _build(

@@ -15,18 +15,16 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from doap_tf import files
+from doap_tf import files, runs
 from doap_tf.command_line import Interrupted
 from doap_tf.errors import InputError
 from doap_tf.progress import progress
-from doap_tf.training import record
 from doap_tf.training.checkpoints import Checkpoints
 from doap_tf.training.config import difference
 from doap_tf.training.network_update import NetworkUpdate
+from doap_tf.training.record import environment
 from doap_tf.training.strategy import is_chief
 from doap_tf.training.summaries import Summaries
-
-MODEL_FILE = "model.keras"
 
 
 class DivergedError(InputError):
@@ -83,7 +81,7 @@ class TrainingLoop(abc.ABC):
         self._validated = validated
         self._directory = train_dir
         self._strategy = strategy
-        self._checkpoints = Checkpoints(train_dir / "checkpoints")
+        self._checkpoints = Checkpoints(train_dir / runs.CHECKPOINTS)
         self._history: list[dict[str, Any]] = []
         self._best: dict[str, Any] | None = None
 
@@ -145,7 +143,7 @@ class TrainingLoop(abc.ABC):
         chief = is_chief(self._strategy)
         if chief:
             self._claim_directory()
-        summaries = Summaries(self._directory / "tensorboard" if chief else None)
+        summaries = Summaries(self._directory / runs.TENSORBOARD if chief else None)
         if start == 0:
             self._draw_data(summaries)
             self._validate(0, summaries)
@@ -300,7 +298,7 @@ class TrainingLoop(abc.ABC):
             self._save_model()
 
     def _save_model(self) -> None:
-        with files.write_atomically(self._directory / MODEL_FILE) as temporary:
+        with files.write_atomically(self._directory / runs.MODEL) as temporary:
             self._plain.save(temporary)
 
     def _copy_weights(self) -> None:
@@ -314,10 +312,10 @@ class TrainingLoop(abc.ABC):
         if not self._validated:
             self._save_model()
         self._write_record()
-        return tf.keras.models.load_model(self._directory / MODEL_FILE, compile=False)
+        return tf.keras.models.load_model(self._directory / runs.MODEL, compile=False)
 
     def _write_record(self) -> None:
-        record.write_record(
+        runs.write_record(
             self._directory,
             {
                 "config": dataclasses.asdict(self._config),
@@ -325,7 +323,7 @@ class TrainingLoop(abc.ABC):
                 "model": "best" if self._validated else "last",
                 "data": self._data(),
                 **self._about(),
-                "environment": record.environment(),
+                "environment": environment(),
                 "best": self._best,
                 "history": self._history,
             },

@@ -1,13 +1,10 @@
-"""The record of a run, `train.json`: settings, data, environment and history."""
+"""What a run was made with: versions, devices and git revision."""
 
-import json
 import pathlib
 import platform
 import subprocess
 from importlib import metadata
 from typing import Any
-
-from doap_tf import files
 
 _PACKAGES = ("doap_tf", "tensorflow", "keras", "numpy", "tensorflow-datasets")
 
@@ -27,12 +24,6 @@ def environment() -> dict[str, Any]:
         "packages": {name: _version(name) for name in _PACKAGES},
         "git_revision": _git_revision(),
     }
-
-
-def write_record(directory: pathlib.Path, record: dict[str, Any]) -> None:
-    """Writes `train.json`, whole or not at all."""
-    with files.write_atomically(directory / "train.json") as temporary:
-        temporary.write_text(json.dumps(record, indent=2) + "\n")
 
 
 def _version(package: str) -> str | None:

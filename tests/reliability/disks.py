@@ -129,7 +129,7 @@ def _checkpoint(folder: pathlib.Path, version: int) -> None:
 
 
 def _record(folder: pathlib.Path, version: int) -> None:
-    from doap_tf.training.record import write_record
+    from doap_tf.runs import write_record
 
     write_record(folder, {"version": [version] * 2000})
 
