@@ -21,9 +21,13 @@ for size in 32 42; do
   cut --source="$data/oxford" --kind=sequences --max_groups=1000 --output="$groups/oxford$size"
   prepare --size="$size" --dataset=ubc_phototour --config=notredame --source="$data/notredame" --output="$groups/notredame$size"
 done
-# The same frames at the size and magnification of handcrafted descriptors.
+# The same frames for handcrafted descriptors: at HPatches' magnification, and at that of the networks.
 for name in hpatches_images:hseq oxford:oxford; do
-  prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --magnification=5 --max_groups=1000 --output="$groups/${name##*:}65"
+  cut_large() {
+    prepare --source="$data/${name%%:*}" --kind=sequences --size=65 --max_groups=1000 "$@"
+  }
+  cut_large --magnification=5 --output="$groups/${name##*:}65"
+  cut_large --magnification="$magnification" --output="$groups/${name##*:}65-$magnification"
 done
 # Photographs of repeated structure, for label mining.
 prepare --source="$data/photos/urban100" --magnification="$magnification" --max_groups=400 --max_overlap=0.7 --label_mining --output="$groups/urban32"

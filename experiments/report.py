@@ -111,8 +111,8 @@ def records_table(records: Runs) -> str:
         row["flags"] = re.sub(r" --seed=\d+", "", runs[0]["flags"])
         row["seeds"] = ", ".join(map(str, sorted(by_seed)))
         scores = [_scores_of(run) for run in runs]
-        for title in scores[0]:
-            row[title] = ", ".join(f"{each[title]:.3f}" for each in scores)
+        for title in scores[0] | scores[-1]:
+            row[title] = ", ".join(f"{each[title]:.3f}" for each in scores if title in each)
         rows[", ".join(str(run["line"]) for run in runs)] = row
     return Table(rows, "line").markdown()
 
