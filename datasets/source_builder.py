@@ -182,8 +182,8 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
             return
         if self.info.metadata.get("fingerprint") != self._fingerprint(self._source):
             raise InputError(
-                f"{self.data_path} was prepared from other files than {self._source}; remove it or "
-                "give another data_dir"
+                f"{self.data_path} was prepared from other files than {self._source}, or by "
+                "an earlier version of doap_tf; remove it or give another data_dir"
             )
 
 
@@ -230,7 +230,7 @@ def hash_file(path: pathlib.Path) -> bytes:
 class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
     """A builder that reads original files from a given place, the manual folder or a mirror.
 
-    Contents are checked by the readers, not by checksums of archives, because mirrors packed them
+    Contents are checked by the readers; no publisher gives checksums, and mirrors packed archives
     anew.
 
     Args:

@@ -241,7 +241,7 @@ def test_a_benchmark(groups, monkeypatch):
     monkeypatch.chdir(groups)
     names = run_block("howto.md", "Add a benchmark")
     run_block("howto.md", "Add a benchmark", 1, **names)
-    record = json.loads((groups / "reports/groups/rootsift.json").read_text())
+    record = json.loads((groups / "reports/groups-my_patches/rootsift.json").read_text())
     assert 0 < record["scores"]["map"] <= 1
 
 

@@ -359,9 +359,10 @@ def _magnification(parts) -> float:
     from doap_tf.training.config import TrainingConfig
 
     cut_at = sorted({part.magnification for part in parts} - {None})
+    all_known = all(part.magnification for part in parts)
     shown = " and ".join(f"{magnification:g}" for magnification in cut_at)
     if FLAGS.magnification is not None:
-        if cut_at and FLAGS.magnification not in cut_at:
+        if all_known and FLAGS.magnification not in cut_at:
             raise InputError(
                 f"--magnification is {FLAGS.magnification:g}, but the patches were cut at {shown}."
             )
@@ -371,14 +372,15 @@ def _magnification(parts) -> float:
             f"the patches of --groups were cut at {shown}: give --magnification, the one of them "
             "that the network will be used at."
         )
-    if not cut_at:
+    magnification = cut_at[0] if cut_at else TrainingConfig.magnification
+    if not all_known:
         logging.warning(
-            "the patches do not say what they were cut at: magnification %g is assumed; if that is "
+            "%s patches do not say what they were cut at: magnification %g is assumed; if that is "
             "wrong, give --magnification.",
-            TrainingConfig.magnification,
+            "some" if cut_at else "the",
+            magnification,
         )
-        return TrainingConfig.magnification
-    return cut_at[0]
+    return magnification
 
 
 def _load_groups(size: int):
@@ -395,7 +397,7 @@ def _load_groups(size: int):
         if FLAGS.label_mining:
             parts = [mine_labels(part) for part in parts]
         if FLAGS.validation_fraction and not FLAGS.validation_groups:
-            splits = [part.split(FLAGS.validation_fraction, FLAGS.seed) for part in parts]
+            splits = [part.hold_out(FLAGS.validation_fraction, FLAGS.seed) for part in parts]
             parts = [train for train, _ in splits]
             validation = PatchGroups.concatenate([held_out for _, held_out in splits])
     if FLAGS.validation_groups:

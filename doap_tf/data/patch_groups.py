@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from absl import logging
 
 from doap_tf import files
 from doap_tf.errors import InputError
@@ -185,14 +186,15 @@ class PatchGroups:
         """Joins several datasets in memory, their rows one after the other.
 
         Groups and sequences are renumbered. A part without mined labels gets an empty table: none
-        of its clusters are far apart. Where magnifications differ, that of the result is None.
+        of its clusters are far apart. Where magnifications differ, or one is not known, that of the
+        result is None.
         """
         sizes = {part.size for part in parts}
         if len(sizes) != 1:
             raise InputError(
                 f"patches of different sizes cannot be joined: {sorted(sizes)} pixels."
             )
-        cut_at = {part.magnification for part in parts if part.magnification is not None}
+        magnifications = {part.magnification for part in parts}
         first_group = _offsets([part.group_count for part in parts])
         first_sequence = _offsets([len(part.sequence_names) for part in parts])
         tables = [part.far_apart for part in parts]
@@ -221,7 +223,7 @@ class PatchGroups:
             sequence_names=sum((part.sequence_names for part in parts), ()),
             far_apart=far_apart,
             source=" + ".join(part.source for part in parts),
-            magnification=cut_at.pop() if len(cut_at) == 1 else None,
+            magnification=magnifications.pop() if len(magnifications) == 1 else None,
         )
 
     def save(self, directory: str | os.PathLike) -> PatchGroups:
@@ -317,25 +319,41 @@ class PatchGroups:
             magnification=self.magnification,
         )
 
+    def hold_out(self, fraction: float, seed: int) -> tuple[PatchGroups, PatchGroups]:
+        """Splits by sequence where there are at least two, so that no image is in both results.
+
+        Otherwise it splits by group, with a warning. Arguments and results are those of `split`.
+        """
+        if len(self.groups_by_sequence) > 1:
+            return self.split(fraction, seed, by="sequence")
+        logging.warning(
+            "%s has fewer than two sequences: validation groups are held out one by one, and may "
+            "show images that are trained on.",
+            self.source,
+        )
+        return self.split(fraction, seed)
+
     def split(
         self, fraction: float, seed: int, by: str = "group"
     ) -> tuple[PatchGroups, PatchGroups]:
-        """Splits the groups at random into a part for training and one for validation.
+        """Splits the groups at random into some for training and some for validation.
 
         Args:
             fraction: Share of the groups or sequences for validation, above 0 and below 1; each
-                part gets at least one.
+                result gets at least one.
             seed: Of the random choice.
-            by: "group", or "sequence" to keep the patches of a sequence together.
+            by: "group", or "sequence" to keep the patches of a sequence together; a group without
+                one then counts as a sequence.
 
         Returns:
             (training, validation)
         """
         if not 0 < fraction < 1:
             raise InputError(f"the fraction for validation must be in (0, 1), not {fraction}.")
-        unit = self.group if by == "group" else self.sequence
-        if unit.min() < 0:
-            raise InputError(f'{self.source} has patches without a sequence: split it by="group".')
+        unit = self.group
+        if by == "sequence":
+            first = len(self.sequence_names)
+            unit = np.where(self.sequence < 0, self.group + first, self.sequence)
         units = np.unique(unit)
         if len(units) < 2:
             raise InputError(f"{self.source} has a single {by}: a split requires two.")

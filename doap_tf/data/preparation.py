@@ -55,9 +55,10 @@ class DatasetSource:
             with the original files, or photographs as a folder or glob. Without a source, files
             come from TFDS's manual folder and mirrors, photographs from scikit-image.
         data_dir: Where TFDS keeps prepared datasets; None for its default.
-        validation_fraction: Share of the groups (or sequences) held out for validation; 0 to
-            train on everything. Two photographs of scikit-image are never trained on.
-        seed: Chooses the groups that are held out.
+        validation_fraction: Share of the sequences held out for validation, or of the groups, see
+            `PatchGroups.hold_out`; 0 to train on everything. Two photographs of scikit-image are
+            never trained on.
+        seed: Chooses what is held out.
     """
 
     dataset: str
@@ -84,8 +85,7 @@ class DatasetSource:
             train = mine_labels(train, lambda: self._groups("train", MINED_SIZE))
         if has_validation or not wanted:
             return TrainingGroups(train, validation)
-        by = "sequence" if train.groups_by_sequence else "group"
-        return TrainingGroups(*train.split(self.validation_fraction, self.seed, by))
+        return TrainingGroups(*train.hold_out(self.validation_fraction, self.seed))
 
     def load_validation(self, size: int) -> PatchGroups | None:
         """Returns the validation groups of `load` alone, at another patch size."""

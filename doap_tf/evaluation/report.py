@@ -1,12 +1,15 @@
 """Reports: JSON, CSV, Markdown, plots and a page that shows them together."""
 
 import csv
+import hashlib
 import html
+import itertools
 import json
 import os
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +23,18 @@ from doap_tf.evaluation.result import Result, flattened
 from doap_tf.evaluation.ubc import train_test_scores
 from doap_tf.files import write_directory_atomically
 
+_LONGEST_NAME = 100
+
 
 def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pathlib.Path:
     """Writes a folder named after benchmark and split below `report_dir`, atomically.
 
+    An earlier report is replaced only if the new one repeats all its records; otherwise the folder
+    gets a number, `-2`, `-3`, …
+
     Args:
         results: One per model, all on the same benchmark and split.
-        report_dir: Parent of the folder; an older report of the same name is replaced.
+        report_dir: Parent of the folder.
 
     Returns:
         The folder: one JSON file per model, `scores.csv`, `scores.md`, plots and `index.html`.
@@ -34,24 +42,29 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
     first = results[0]
     if any((r.benchmark, r.split) != (first.benchmark, first.split) for r in results):
         raise ValueError("results of one report must be on the same benchmark and split.")
-    name = _slug(f"{first.benchmark}-{first.split}" if len(first.split) < 8 else first.benchmark)
+    files = _file_names((result.model.name for result in results), ".json")
+    if len(files) < len(results):
+        raise ValueError("results of one report must be of models with different names.")
+    records = {files[result.model.name]: _json(result.record()) + "\n" for result in results}
     tables = comparison_tables(results)
+    name = _slug(f"{first.benchmark}-{first.split}")
     try:
-        with write_directory_atomically(pathlib.Path(report_dir) / name) as folder:
-            for result in results:
-                record = json.dumps(result.record(), indent=2, ensure_ascii=False, allow_nan=False)
-                (folder / f"{_slug(result.model.name)}.json").write_text(record + "\n", "utf-8")
+        path = _report_folder(pathlib.Path(report_dir), name, records)
+        with write_directory_atomically(path) as folder:
+            for file, record in records.items():
+                (folder / file).write_text(record, "utf-8")
             _write_csv(folder / "scores.csv", results)
             markdown = "\n\n".join(f"## {t.title} [%]\n\n{t.markdown()}" for t in tables)
             text = "\n\n".join([f"# {first.benchmark}", *protocols(results), f"{markdown}\n"])
             (folder / "scores.md").write_text(text, "utf-8")
             pictures = _pictures(results)
+            images = _file_names(pictures, ".png")
             for title, picture in pictures.items():
-                write_picture(folder / f"{_slug(title)}.png", picture)
-            (folder / "index.html").write_text(_page(results, tables, list(pictures)), "utf-8")
+                write_picture(folder / images[title], picture)
+            (folder / "index.html").write_text(_page(results, tables, images, files), "utf-8")
     except OSError as error:
         raise InputError(f"the report cannot be written below {report_dir}: {error}.") from error
-    return pathlib.Path(report_dir) / name
+    return path
 
 
 def protocols(results: Sequence[Result]) -> list[str]:
@@ -70,6 +83,33 @@ def comparison_tables(results: Sequence[Result]) -> list[Table]:
         for title, columns in result.details.items():
             rows.setdefault(title, {})[result.model.name] = columns
     return [Table(by_model, form=percent, title=title) for title, by_model in rows.items()]
+
+
+def _report_folder(parent: pathlib.Path, name: str, records: Mapping[str, str]) -> pathlib.Path:
+    """Returns the first folder of this name that does not hold other records than these."""
+    if len(name) > _LONGEST_NAME:  # the names of many sequences
+        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return next(
+        parent / numbered
+        for numbered in _numbered(name)
+        if all(
+            file.read_text("utf-8") == records.get(file.name)
+            for file in (parent / numbered).glob("*.json")
+        )
+    )
+
+
+def _file_names(titles: Iterable[str], suffix: str) -> dict[str, str]:
+    """Returns a file name for every title, no two of them the same."""
+    names: dict[str, str] = {}
+    for title in titles:
+        candidates = (name + suffix for name in _numbered(_slug(title)))
+        names[title] = next(name for name in candidates if name not in names.values())
+    return names
+
+
+def _numbered(name: str) -> Iterator[str]:
+    return (f"{name}-{number}" if number > 1 else name for number in itertools.count(1))
 
 
 def _slug(text: str) -> str:
@@ -123,7 +163,13 @@ def _pictures(results: Sequence[Result]) -> dict[str, np.ndarray]:
     return pictures
 
 
-def _page(results: Sequence[Result], tables: Sequence[Table], pictures: Sequence[str]) -> str:
+def _page(
+    results: Sequence[Result],
+    tables: Sequence[Table],
+    images: Mapping[str, str],
+    files: Mapping[str, str],
+) -> str:
+    """Makes the page from tables, the files of pictures by title and of records by model."""
     first = results[0]
     summary, *details = [f"<h2>{html.escape(t.title)}</h2>{t.html()}" for t in tables]
     parts = [
@@ -131,14 +177,17 @@ def _page(results: Sequence[Result], tables: Sequence[Table], pictures: Sequence
         '<p class="quiet">Scores in percent.</p>',
         summary,
     ]
-    for heading in pictures:
-        alt = html.escape(heading)
-        parts.append(f'<h2>{alt}</h2><img src="{_slug(heading)}.png" alt="{alt}">')
+    for title, image in images.items():
+        heading = html.escape(title)
+        parts.append(f'<h2>{heading}</h2><img src="{image}" alt="{heading}">')
     parts += [*details, "<h2>Records</h2>"]
     for result in results:
         record = result.record()
         del record["scores"]
-        text = html.escape(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False))
-        link = f"{_slug(result.model.name)}.json"
-        parts.append(f'<p><a href="{link}">{link}</a></p><pre>{text}</pre>')
+        link = files[result.model.name]
+        parts.append(f'<p><a href="{link}">{link}</a></p><pre>{html.escape(_json(record))}</pre>')
     return web_page(f"{first.benchmark}, {first.split}", parts)
+
+
+def _json(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)

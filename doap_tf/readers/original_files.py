@@ -3,7 +3,6 @@
 import dataclasses
 import errno
 import hashlib
-import os
 import pathlib
 import shutil
 import tarfile
@@ -11,8 +10,10 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 
+from absl import logging
+
 from doap_tf.errors import InputError
-from doap_tf.files import write_atomically
+from doap_tf.files import contents_sha256, write_atomically
 from doap_tf.progress import progress
 
 _ARCHIVE_SUFFIXES = (".gz", ".tar", ".tgz", ".zip")
@@ -28,11 +29,13 @@ class Original:
         files: The addresses of every file by its name; archives, or plain files.
         folder: The name of the unpacked folder.
         holds: Whether a folder is the unpacked dataset.
+        sha256: The SHA-256 of files, by name, as far as their publishers give it.
     """
 
     files: Mapping[str, Sequence[str]]
     folder: str
     holds: Callable[[pathlib.Path], bool]
+    sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def where_to_get(original: Original) -> str:
@@ -116,7 +119,8 @@ def unpack(archive: pathlib.Path, folder: pathlib.Path) -> None:
 def download(original: Original, folder: pathlib.Path) -> None:
     """Downloads the files that `folder` lacks, each from the first mirror that has it.
 
-    Files appear whole or not at all, so that an interrupted call can be repeated.
+    Files appear whole or not at all, so that an interrupted call can be repeated. A warning names
+    what came without a checksum to compare with.
     """
     for name, urls in original.files.items():
         failures: list[str] = []
@@ -124,14 +128,14 @@ def download(original: Original, folder: pathlib.Path) -> None:
             if (folder / name).is_file():
                 break
             try:
-                _download(url, folder / name)
+                _download(url, folder / name, original.sha256.get(name))
             except Exception as error:  # urllib, http and ssl raise many kinds
                 failures.append(f"{url} ({error})")
         if not (folder / name).is_file():
             raise InputError(f"{name} cannot be downloaded: {'; '.join(failures)}")
 
 
-def _download(url: str, path: pathlib.Path) -> None:
+def _download(url: str, path: pathlib.Path, sha256: str | None) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "doap_tf"})
     with write_atomically(path) as partial:
         with (
@@ -147,6 +151,15 @@ def _download(url: str, path: pathlib.Path) -> None:
                     bar.update(len(block))
         if size and partial.stat().st_size != size:
             raise InputError(f"{partial.stat().st_size} of {size} bytes arrived")
+        received = contents_sha256(partial)
+        if sha256 is None:
+            logging.warning(
+                "%s was not verified: no checksum is published for it; its SHA-256 is %s.",
+                url,
+                received,
+            )
+        elif received != sha256:
+            raise InputError(f"the SHA-256 is {received}, not {sha256}")
 
 
 def _stem(name: str) -> str:
@@ -154,18 +167,10 @@ def _stem(name: str) -> str:
 
 
 def fingerprint(path: pathlib.Path) -> str:
-    """Returns a hash of a file, or of all files below a folder, that is quick on gigabytes.
-
-    It covers names, sizes and both ends of every file: archives keep their checksums at the end.
-    """
+    """Returns a hash of a file, or of the names and contents of all files below a folder."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    for file in files:
-        size = file.stat().st_size
+    for file in progress(files, f"reading {path.name}", unit="file", leave=False):
         name = "" if file == path else file.relative_to(path).as_posix()
-        digest.update(f"{name}\0{size}\0".encode())
-        with file.open("rb") as contents:
-            digest.update(contents.read(4096))
-            contents.seek(max(size - 4096, 0), os.SEEK_SET)
-            digest.update(contents.read(4096))
+        digest.update(f"{name}\0{contents_sha256(file)}".encode())
     return digest.hexdigest()

@@ -200,7 +200,8 @@ def test_the_magnification_is_kept(make_groups, tmp_path):
     known = PatchGroups.from_arrays(patches, [0, 0, 1, 1], magnification=14.0)
     assert known.save(tmp_path / "groups").magnification == 14
     assert known.subset(np.arange(2)).magnification == 14
-    assert PatchGroups.concatenate([make_groups([2]), known]).magnification == 14
+    assert PatchGroups.concatenate([known, known]).magnification == 14
+    assert PatchGroups.concatenate([known, make_groups([2])]).magnification is None
     other = dataclasses.replace(known, magnification=5.0)
     assert PatchGroups.concatenate([known, other]).magnification is None
 
@@ -243,12 +244,23 @@ def test_split(make_groups, by, share):
     assert len({groups.split(0.25, seed, by)[1].content_hash() for seed in range(9)}) > 1
 
 
+def test_sequences_are_held_out_where_there_are_two(make_groups, caplog):
+    groups = make_groups([2] * 8, [0, 0, 0, 1, 1, 1, -1, -1])
+    training, validation = groups.hold_out(0.5, seed=0)
+    assert not set(training.sequence_names) & set(validation.sequence_names)
+    assert (training.sequence < 0).sum() + (validation.sequence < 0).sum() == 4
+    assert not caplog.text
+    for sequences in (None, [0] * 8):
+        groups = make_groups([2] * 8, sequences)
+        assert_same(groups.hold_out(0.25, seed=1)[1], groups.split(0.25, seed=1)[1])
+        assert "fewer than two sequences" in caplog.text
+        caplog.clear()
+
+
 def test_bad_splits(make_groups):
     groups = make_groups([2, 2])
     for fraction in (0, 1, -0.5):
         with pytest.raises(InputError, match=f"not {fraction}"):
             groups.split(fraction, seed=0)
-    with pytest.raises(InputError, match="without a sequence"):
-        groups.split(0.5, seed=0, by="sequence")
     with pytest.raises(InputError, match="single group"):
         make_groups([4]).split(0.5, seed=0)

@@ -174,6 +174,11 @@ def test_hpatches_holds_out_sequences_of_the_chosen_split(tmp_path):
     everything, nothing = dataclasses.replace(source, validation_fraction=0.0).load(65)
     assert sorted(everything.sequence_names) == sorted(names) and nothing is None
     assert everything.magnification == 5
+    written = source.write(tmp_path / "groups", 65).hold_out(0.3, seed=0)
+    assert [part.content_hash() for part in written] == [
+        train.content_hash(),
+        validation.content_hash(),
+    ]
     again = source.load_validation(32)
     assert again.sequence_names == validation.sequence_names and again.size == 32
     with pytest.raises(InputError, match="76 sequences of HPatches split 'a'"):

@@ -60,8 +60,9 @@ def test_magnification_of_oxford(tmp_path):
             f"{name}: dog frames, patches at {magnification} (the descriptor's own)" in own.stdout
         )
     assert paper.stdout.count("patches at 3× (the paper's)") == 1
-    record = json.loads((tmp_path / "reports/oxford-graf/beblid.json").read_text("utf-8"))
-    assert "patches at 6.75×" in record["protocol"]
+    for folder, magnification in (("oxford-graf", "3×"), ("oxford-graf-2", "6.75×")):
+        record = json.loads((tmp_path / f"reports/{folder}/beblid.json").read_text("utf-8"))
+        assert f"patches at {magnification}" in record["protocol"]
 
 
 @pytest.mark.parametrize(

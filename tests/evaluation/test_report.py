@@ -28,11 +28,11 @@ def folder(results, tmp_path_factory):
     return write_report(results, tmp_path_factory.mktemp("reports"))
 
 
-def ubc_result(name, rate, batch_size):
+def ubc_result(name, rate, batch_size, split="liberty"):
     training = {"batch_size": batch_size} if batch_size else {}
     summary = {"FPR95 liberty": rate, "FPR95 mean": rate}
     scores = {"liberty": {"fpr95": rate}}
-    return Result("ubc", "p", "liberty", None, Model(name, Reader(), training), scores, summary)
+    return Result("ubc", "p", split, None, Model(name, Reader(), training), scores, summary)
 
 
 def test_record_has_the_fields_that_are_fixed(results, folder):
@@ -117,6 +117,42 @@ def test_batch_sizes_are_plotted_where_known(tmp_path, sizes, drawn):
     results = [ubc_result(f"m{place}", 0.1, size) for place, size in enumerate(sizes)]
     folder = write_report(results, tmp_path)
     assert (folder / "FPR95_over_batch_size.png").is_file() == drawn
+
+
+def test_no_report_replaces_another_measurement(tmp_path):
+    """Other splits, other models, other scores: only a repetition takes the place of a report."""
+    sequences = [",".join(f"v_{n}_{i}" for i in range(99)) for n in "ab"]
+    for split in ("notredame", "yosemite", *sequences):
+        write_report([ubc_result("m", 0.1, None, split)], tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+    first, again, other, both, better = (
+        write_report(results, tmp_path / "models")
+        for results in (
+            [ubc_result("m", 0.1, None)],
+            [ubc_result("m", 0.1, None)],
+            [ubc_result("n", 0.1, None)],
+            [ubc_result("m", 0.1, None), ubc_result("n", 0.1, None)],
+            [ubc_result("m", 0.2, None)],
+        )
+    )
+    assert first == again == both
+    assert [first.name, other.name, better.name] == [
+        "ubc-liberty",
+        "ubc-liberty-2",
+        "ubc-liberty-3",
+    ]
+    assert {path.name for path in first.glob("*.json")} == {"m.json", "n.json"}
+
+
+def test_models_of_similar_names_keep_their_records_and_pictures(results, tmp_path):
+    models = [dataclasses.replace(results[0].model, name=name) for name in ("a b", "a_b")]
+    folder = write_report([dataclasses.replace(results[0], model=m) for m in models], tmp_path)
+    records = [json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")]
+    assert sorted(record["model"] for record in records) == ["a b", "a_b"]
+    shown = re.findall(r'<img src="([^"]+)"', (folder / "index.html").read_text("utf-8"))
+    assert sorted(shown) == sorted(path.name for path in folder.glob("*.png"))
+    with pytest.raises(ValueError, match="different names"):
+        write_report([results[0], results[0]], tmp_path)
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path, monkeypatch):

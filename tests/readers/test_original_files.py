@@ -1,5 +1,7 @@
 import contextlib
+import dataclasses
 import errno
+import hashlib
 import http.server
 import io
 import os
@@ -127,6 +129,25 @@ def test_mirrors_are_tried_in_turn(tmp_path, mirrors):
     original_files.download(original, downloads)
 
 
+def test_a_known_checksum_is_compared_and_an_unknown_one_is_said(tmp_path, mirrors, caplog):
+    good = tmp_path / "mirrors" / "good.zip"
+    sha256 = hashlib.sha256(good.read_bytes()).hexdigest()
+    original_files.download(wanted(wanted_zip=mirrors), tmp_path / "unknown")
+    (line,) = caplog.messages
+    assert mirrors[-1] in line and "no checksum is published" in line and sha256 in line
+    caplog.clear()
+    make_zip(good.with_name("other.zip"), {"data.txt": "2"})
+    others = wanted(wanted_zip=[good.with_name("other.zip").as_uri(), *mirrors])
+    pinned = dataclasses.replace(others, sha256={"wanted.zip": sha256})
+    original_files.download(pinned, tmp_path / "known")
+    assert (tmp_path / "known" / "wanted.zip").read_bytes() == good.read_bytes()
+    assert not caplog.messages
+    good.unlink()
+    with pytest.raises(InputError, match=rf"other.zip \(the SHA-256 is \w+, not {sha256}\)"):
+        original_files.download(pinned, tmp_path / "changed")
+    assert files_below(tmp_path / "changed") == []
+
+
 def test_all_addresses_are_named_and_nothing_stays(tmp_path, mirrors):
     with pytest.raises(InputError, match=r"wanted.zip .*dead.zip .*page.zip ") as error:
         original_files.download(wanted(wanted_zip=mirrors[:2]), tmp_path / "downloads")
@@ -170,5 +191,6 @@ def test_fingerprints_tell_names_sizes_and_contents_apart(tmp_path):
         written(a="1" * 9001, b="2"),
         written(a="1" * 9000, b="3"),
         written(a="1" * 8999 + "0", b="2"),
+        written(a="1" * 4500 + "0" + "1" * 4499, b="2"),
     ]
-    assert len({base, *others}) == 5
+    assert len({base, *others}) == 6

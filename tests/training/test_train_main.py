@@ -270,9 +270,12 @@ def test_the_magnification_of_the_network(groups, tmp_path, caplog):
     for magnification in (14.0, 7.0):
         known = dataclasses.replace(launch.make_groups(), magnification=magnification)
         folders.append(str(known.save(tmp_path / str(magnification)).directory))
-    assert load(f"--groups={','.join(folders[:2])}")[-1] == 14
+    assert load(f"--groups={folders[1]}")[-1] == 14
     assert load(f"--groups={','.join(folders)}", "--magnification=7")[-1] == 7
-    assert not caplog.text
+    assert load(f"--groups={','.join(folders)}", "--magnification=3")[-1] == 3
+    assert "assumed" not in caplog.text
+    assert load(f"--groups={folders[0]},{folders[2]}")[-1] == 7
+    assert "some patches do not say what they were cut at: magnification 7 is" in caplog.text
     assert load(f"--groups={groups}", "--magnification=3")[-1] == 3
     assert load(f"--groups={groups}")[-1] == 14
     assert "magnification 14 is assumed" in caplog.text
