@@ -5,17 +5,20 @@ from doap_tf.losses.average_precision import (
     AveragePrecisionLoss,
     histogram_average_precision,
 )
+from doap_tf.losses.correspondence_loss import CORRESPONDENCE_LOSSES, CorrespondenceLoss
 from doap_tf.losses.distillation import DistillationLoss
 from doap_tf.losses.hardest_in_batch import HardestInBatchLoss
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE, relations
 
 __all__ = [
+    "CORRESPONDENCE_LOSSES",
     "DISTRACTOR",
     "FORMS",
     "IGNORED",
     "POSITIVE",
     "AveragePrecisionLoss",
+    "CorrespondenceLoss",
     "DistillationLoss",
     "HardestInBatchLoss",
     "ListLoss",

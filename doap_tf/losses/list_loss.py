@@ -92,7 +92,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         labels = tf.cast(labels, tf.float32)
         if labels.shape.rank == 1:
             labels = labels[:, tf.newaxis]
-        database, labels, first = _global_list(descriptors, labels)
+        database, labels, first = global_list(descriptors, labels)
         values = self.query_losses(
             descriptors,
             database,
@@ -131,7 +131,7 @@ def _occurs_again(groups: tf.Tensor) -> tf.Tensor:
     return tf.gather(again, tf.argsort(order))
 
 
-def _global_list(
+def global_list(
     descriptors: tf.Tensor, labels: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Gathers descriptors and labels of all replicas; returns this replica's first row as well."""
