@@ -6,9 +6,7 @@ import math
 from doap_tf.errors import InputError
 from doap_tf.training.config import check_run
 from doap_tf.training.keypoint_objective import CELL
-from doap_tf.training.schedule import learning_rate
-
-_FIRST_COST = 0.02
+from doap_tf.training.schedule import keypoint_cost, learning_rate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,4 +69,4 @@ class KeypointConfig:
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""
-        return _FIRST_COST + (self.keypoint_cost - _FIRST_COST) * min(1, 2 * step / self.steps)
+        return keypoint_cost(self.keypoint_cost, step, self.steps)

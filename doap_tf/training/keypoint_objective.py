@@ -1,10 +1,14 @@
 """What keypoints are trained for: to come back in another view, where a descriptor knows them."""
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import tensorflow as tf
 
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork
-from doap_tf.patch_generation.view_pairs import Views
+
+if TYPE_CHECKING:
+    from doap_tf.patch_generation.view_pairs import Views
 
 CELL = 8
 
@@ -54,7 +58,7 @@ class KeypointObjective:
         self._grid = np.stack([x, y], -1).reshape(1, -1, 2)
 
     def __call__(
-        self, logits: tf.Tensor, views: Views, cost: tf.Tensor, seed: tf.Tensor
+        self, logits: tf.Tensor, views: "Views", cost: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         one, two = tf.split(logits, 2)
         there, back = views.homography, tf.linalg.inv(views.homography)
@@ -106,8 +110,8 @@ class KeypointObjective:
 
     def _average_precision(
         self,
-        first: tf.Tensor,
-        second: tf.Tensor,
+        first: Any,
+        second: Any,
         homography: tf.Tensor,
         logits: tf.Tensor,
         seed: tf.Tensor,
@@ -120,14 +124,18 @@ class KeypointObjective:
         noise = _own(tf.random.stateless_normal, [batch, count, 3], seeds[2])
         there = _project(homography, places)
         turned = angle + _turn(homography, places) + _ANGLE_NOISE * noise[..., 2]
-        patches = [
-            self._patches(first, places, angle),
-            self._patches(second, there + _PLACE_NOISE * noise[..., :2], turned),
-        ]
-        rows = tf.cast(self._descriptor(tf.concat(patches, 0), training=False), tf.float32)
-        queries, database = tf.unstack(tf.reshape(rows, [2, batch, count, -1]))
+        moved = there + _PLACE_NOISE * noise[..., :2]
+        queries, database = self._describe((first, second), (places, moved), (angle, turned))
         visible = tf.reduce_all((there > 0) & (there < self._size - 1), -1)
         return tf.stop_gradient(rank_precision(queries, database, there, visible))
+
+    def _describe(
+        self, images: tuple[Any, Any], places: tuple[tf.Tensor, ...], angles: tuple[tf.Tensor, ...]
+    ) -> list[tf.Tensor]:
+        """Descriptors [B, N, D] of places in the first and in the second views."""
+        patches = [self._patches(*view) for view in zip(images, places, angles, strict=True)]
+        rows = tf.cast(self._descriptor(tf.concat(patches, 0), training=False), tf.float32)
+        return tf.unstack(tf.reshape(rows, [2, *places[0].shape[:2], -1]))
 
     def _draw(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """One pixel of each cell by its probability: x, y [B, cells, 2]."""

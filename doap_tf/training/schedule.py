@@ -1,8 +1,9 @@
-"""The learning rate over a run: warm-up and decay."""
+"""What changes over a run: the learning rate and the cost of a keypoint."""
 
 import math
 
 SCHEDULES = ("linear", "step", "cosine")
+_FIRST_COST = 0.02
 
 
 def learning_rate(
@@ -26,3 +27,8 @@ def learning_rate(
     if schedule == "step":
         return base * 0.1 ** (step // decay_steps)
     return base * (1 + math.cos(math.pi * step / steps)) / 2
+
+
+def keypoint_cost(final: float, step: int, steps: int) -> float:
+    """Returns the cost of a keypoint at a step, counted from 0: it rises over half of the run."""
+    return _FIRST_COST + (final - _FIRST_COST) * min(1, 2 * step / steps)
