@@ -20,9 +20,9 @@ def test_unknown_attributes_are_attribute_errors():
     assert finished.stdout == "False\n", finished.stderr
 
 
-def test_networks_and_losses_need_neither_opencv_nor_tfds():
+def test_networks_losses_and_export_need_neither_opencv_nor_tfds():
     finished = run(
         "import sys; sys.modules.update(cv2=None, tensorflow_datasets=None);"
-        "import doap_tf.networks, doap_tf.losses, doap_tf.descriptors.descriptor"
+        "import doap_tf.networks, doap_tf.losses, doap_tf.export, doap_tf.descriptors.descriptor"
     )
     assert finished.returncode == 0, finished.stderr

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from doap_tf.export.graph_cutting import GraphPyramid, cut_patches
-from doap_tf.export.graph_detection import GraphDetector
-from doap_tf.export.graph_orientation import STEP, dominant_angles
+from doap_tf.export.inference_network import inference_network, with_constant_weights
+from doap_tf.features.gradients import SAMPLES
+from doap_tf.features.graph import GraphDetector, GraphPyramid, cut_patches, dominant_angles
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork, pack_bits
 from doap_tf.preprocessing import resize_patches
 
@@ -36,7 +36,13 @@ class ServedNetwork:
 
     def __init__(self, network: DescriptorNetwork, keypoints: KeypointNetwork):
         self.network = network
-        self._detector = GraphDetector(keypoints)
+        keypoints = inference_network(keypoints)
+        self._detector = GraphDetector(
+            with_constant_weights(keypoints),
+            keypoints.stride,
+            keypoints.receptive_field,
+            keypoints.radius,
+        )
         size = network.input_size
         # Traced once and called by every signature: smaller and faster to write and load.
         self._infer = tf.function(
@@ -57,13 +63,13 @@ class ServedNetwork:
         return {"packed": pack_bits(self._describe(patches))}
 
     def describe_image(self, images: tf.Tensor, frames: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Describes K places of each of B images, at the magnification the model was trained for.
+        """Describes K frames of each of B images, at the magnification the model was trained for.
 
         Images are JPEG or PNG files; their EXIF orientation is not applied. Frames are row-major
         2×3 maps from the unit circle to pixels (centres at integers, x right, y down). Padding
         (rows of zeros) and other frames without an area give zeros.
         """
-        places, dimension = tf.shape(frames)[1], self.network.output_dim
+        count, dimension = tf.shape(frames)[1], self.network.output_dim
         check = tf.debugging.assert_equal(
             tf.shape(frames)[0], tf.size(images), "frames must have one row per image."
         )
@@ -80,7 +86,9 @@ class ServedNetwork:
                 self.network.magnification,
             )
             return tf.scatter_nd(
-                tf.cast(rows, tf.int32), self._describe(patches), [places, dimension]
+                tf.cast(rows, tf.int32),
+                self._describe(patches[..., tf.newaxis]),
+                [count, dimension],
             )
 
         descriptors = _concatenate(tf.size(images), describe, dimension)
@@ -88,7 +96,7 @@ class ServedNetwork:
         if self.network.head == "binary":
             outputs["packed"] = pack_bits(descriptors)
         return {
-            name: tf.reshape(rows, [tf.size(images), places, rows.shape[1]])
+            name: tf.reshape(rows, [tf.size(images), count, rows.shape[1]])
             for name, rows in outputs.items()
         }
 
@@ -121,9 +129,9 @@ class ServedNetwork:
         )
         numbers = tf.cast(rows[:, 0], tf.int32)
         counts = tf.math.unsorted_segment_sum(tf.ones_like(numbers), numbers, tf.size(images))
-        places = tf.where(tf.sequence_mask(counts))
+        occupied = tf.where(tf.sequence_mask(counts))
         shape = [tf.size(images), tf.reduce_max(tf.concat([counts, [0]], 0)), 5 + dimension]
-        padded = tf.scatter_nd(tf.cast(places, tf.int32), rows[:, 1:], shape)
+        padded = tf.scatter_nd(tf.cast(occupied, tf.int32), rows[:, 1:], shape)
         outputs = {
             "keypoints": padded[..., :4],
             "scores": padded[..., 4],
@@ -166,15 +174,15 @@ class ServedNetwork:
         grey = _decode(image, _MOST_PIXELS)
         x, y, radius, score = self._detector.detect(grey, max_keypoints)
         size, magnification = self.network.input_size, self.network.magnification
-        longest_step = tf.reduce_max(radius) * max(STEP, 2.0 * magnification / size)
+        longest_step = tf.reduce_max(radius) * max(1 / SAMPLES, 2.0 * magnification / size)
         pyramid = GraphPyramid(grey, longest_step)
         upright = _circles(x, y, radius, tf.zeros_like(x))
 
-        def describe(part: tf.Tensor) -> tf.Tensor:
-            chunk = slice(part * _CHUNK, (part + 1) * _CHUNK)
+        def describe(number: tf.Tensor) -> tf.Tensor:
+            chunk = slice(number * _CHUNK, (number + 1) * _CHUNK)
             angle = dominant_angles(pyramid, upright[chunk])
             frames = _circles(x[chunk], y[chunk], radius[chunk], angle)
-            descriptors = self._infer(pyramid.cut(frames, size, magnification))
+            descriptors = self._infer(pyramid.cut(frames, size, magnification)[..., tf.newaxis])
             degrees = tf.math.floormod(angle * (180.0 / math.pi), 360.0)
             return tf.concat([degrees[:, tf.newaxis], descriptors], axis=1)
 
@@ -207,14 +215,14 @@ def _concatenate(
     count: tf.Tensor, rows_of: Callable[[tf.Tensor], tf.Tensor], dimension: int
 ) -> tf.Tensor:
     """Concatenates rows_of(0) … rows_of(count − 1), float32 [n, dimension], computed in turn."""
-    parts = tf.TensorArray(tf.float32, count, infer_shape=False, element_shape=[None, dimension])
-    _, parts = tf.while_loop(
+    rows = tf.TensorArray(tf.float32, count, infer_shape=False, element_shape=[None, dimension])
+    _, rows = tf.while_loop(
         lambda number, _: number < count,
-        lambda number, parts: (number + 1, parts.write(number, rows_of(number))),
-        (0, parts),
+        lambda number, rows: (number + 1, rows.write(number, rows_of(number))),
+        (0, rows),
         parallel_iterations=1,
     )
-    return tf.ensure_shape(parts.concat(), [None, dimension])
+    return tf.ensure_shape(rows.concat(), [None, dimension])
 
 
 def _circles(x: tf.Tensor, y: tf.Tensor, radius: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:

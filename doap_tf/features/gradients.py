@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from doap_tf.features.cutting import Pyramid
+    from doap_tf.features.graph.cutting import GraphPyramid
 
-_SAMPLES = 3  # patch pixels per radius of the frame
+SAMPLES = 3  # patch pixels per radius of the frame
 DERIVATIVE_SIGMA = 0.7  # in radii of the frame
 CUT_OFF = 2.5  # of a window, in its σ
+
+# Of orientations, with OpenCV or in a graph:
+BINS = 36  # of the histogram of directions
+WINDOW_SIGMA = 1.5  # in radii of the frame, as in Lowe's SIFT
 
 
 class GradientOperators(NamedTuple):
@@ -37,30 +42,30 @@ class GradientOperators(NamedTuple):
 
 def gradient_operators(window_sigma: float) -> GradientOperators:
     """Returns the operators for a window of σ `window_sigma` in radii, cut off at 2.5 σ."""
-    half = round(CUT_OFF * window_sigma * _SAMPLES)
-    margin = int(np.ceil(3 * DERIVATIVE_SIGMA * _SAMPLES))
+    half = round(CUT_OFF * window_sigma * SAMPLES)
+    margin = int(np.ceil(3 * DERIVATIVE_SIGMA * SAMPLES))
     size = 2 * (half + margin) + 1
-    offsets = np.arange(-margin, margin + 1) / (DERIVATIVE_SIGMA * _SAMPLES)
+    offsets = np.arange(-margin, margin + 1) / (DERIVATIVE_SIGMA * SAMPLES)
     gaussian = np.exp(-(offsets**2) / 2)
     gaussian /= gaussian.sum()
-    places = np.arange(-half, half + 1) / (window_sigma * _SAMPLES)
+    distances = np.arange(-half, half + 1) / (window_sigma * SAMPLES)
     return GradientOperators(
         size,
-        size / (2 * _SAMPLES),
+        size / (2 * SAMPLES),
         _banded(gaussian, size),
         _banded(gaussian * offsets / DERIVATIVE_SIGMA, size),
-        np.exp(-(places[:, None] ** 2 + places**2) / 2).astype(np.float32),
+        np.exp(-(distances[:, None] ** 2 + distances**2) / 2).astype(np.float32),
     )
 
 
 def frame_gradients(
-    pyramid: Pyramid, frames: np.ndarray, window_sigma: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gradients within a Gaussian window around each frame.
+    pyramid: Pyramid | GraphPyramid, frames: Any, window_sigma: float
+) -> tuple[Any, Any, np.ndarray]:
+    """Gradients within a Gaussian window around each frame, with OpenCV or in a graph.
 
     Args:
         pyramid: Of a float32 image.
-        frames: [N, 2, 3].
+        frames: As the pyramid takes them: an array [N, 2, 3], or a tensor [N, 6].
         window_sigma: σ of the window in radii of the frame; it is cut off at `CUT_OFF` σ.
 
     Returns:

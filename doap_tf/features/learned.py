@@ -23,6 +23,8 @@ from doap_tf.features.keypoint_maxima import (
     STEP,
     TEXTURE,
     THRESHOLD,
+    network_margin,
+    paraboloid_vertex,
 )
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
@@ -63,7 +65,7 @@ class LearnedDetector:
                 raise InputError(f"{path} holds no keypoint network: it describes patches.")
             self._radius: float = metadata["radius"]
             self._stride: int = metadata["stride"]
-            receptive_field: int = metadata["receptive_field"]
+            self._margin = network_margin(self._stride, metadata["receptive_field"])
             self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
             interpreter = self._open()
         except InputError:
@@ -80,8 +82,6 @@ class LearnedDetector:
                 f"{path} takes images of {height}x{width} only: export it without an image size."
             )
         self._threshold = threshold
-        # Pixels around a block on which its scores depend, as whole blocks.
-        self._margin = self._stride * math.ceil((receptive_field / self._stride - 1) / 2)
         self._input = interpreter.get_input_details()[0]["index"]
         self._output = interpreter.get_output_details()[0]["index"]
         self._lock = threading.Lock()  # an interpreter serves one thread at a time
@@ -189,15 +189,10 @@ def _maxima(scores: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarra
     inside = (np.minimum(x, y) >= BORDER) & (x < peak.shape[1] - BORDER)
     inside &= y < peak.shape[0] - BORDER
     y, x = y[inside], x[inside]
-    (a, b, c), (d, here, e), (f, g, h) = (
-        [scores[y + down, x + right] for right in (-1, 0, 1)] for down in (-1, 0, 1)
-    )
-    dx, dy = (e - d) / 2, (g - b) / 2
-    dxx, dyy, dxy = d + e - 2 * here, b + g - 2 * here, (a - c - f + h) / 4
-    determinant = np.maximum(dxx * dyy - dxy**2, 1e-6)
-    right = np.clip((dxy * dy - dyy * dx) / determinant, -0.5, 0.5)
-    down = np.clip((dxy * dx - dxx * dy) / determinant, -0.5, 0.5)
-    return x + right, y + down, here
+    neighbours = [scores[y + down, x + right] for down in (-1, 0, 1) for right in (-1, 0, 1)]
+    *steps, denominator = paraboloid_vertex(neighbours)
+    right, down = np.clip(steps / np.maximum(denominator, 1e-6), -0.5, 0.5)
+    return x + right, y + down, neighbours[4]
 
 
 def _nearest(places: np.ndarray) -> np.ndarray:

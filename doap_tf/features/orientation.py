@@ -7,11 +7,15 @@ import numpy as np
 
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.frames import angles, compose, radii, semi_axes, similarity_frames
-from doap_tf.features.gradients import CUT_OFF, DERIVATIVE_SIGMA, frame_gradients
+from doap_tf.features.gradients import (
+    BINS,
+    CUT_OFF,
+    DERIVATIVE_SIGMA,
+    WINDOW_SIGMA,
+    frame_gradients,
+)
 
-_BINS = 36
-_PARTS = 4  # of a bin: gradients are counted in these
-_WINDOW_SIGMA = 1.5  # in radii of the frame, as in Lowe's SIFT
+_FINE = 4  # finer bins per bin, in which gradients are counted
 _CHUNK = 512
 
 # Circles take the gradients at pixels of the smoothed image, halved as long as radii allow.
@@ -56,7 +60,7 @@ def _angles_of_ellipses(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
     pyramid = Pyramid(image.astype(np.float32))
     for start in range(0, len(frames), _CHUNK):
         chunk = slice(start, start + _CHUNK)
-        angle[chunk] = _dominant_angles(*frame_gradients(pyramid, frames[chunk], _WINDOW_SIGMA))
+        angle[chunk] = _dominant_angles(*frame_gradients(pyramid, frames[chunk], WINDOW_SIGMA))
     return angle
 
 
@@ -71,7 +75,7 @@ def _angles_of_circles(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
             smoothed = cv2.pyrDown(smoothed, borderType=cv2.BORDER_REPLICATE)
             spacing *= 2
         typical = _LEAST_RADIUS * 2 ** (scale / _SCALES) / spacing
-        half = round(CUT_OFF * _WINDOW_SIGMA * typical)
+        half = round(CUT_OFF * WINDOW_SIGMA * typical)
         # Every halving has smoothed with a variance of one pixel of its input.
         variance = (DERIVATIVE_SIGMA * typical) ** 2 - (1 - spacing**-2) / 3 - _SCHARR_VARIANCE
         padded = cv2.copyMakeBorder(smoothed, half, half, half, half, cv2.BORDER_REPLICATE)
@@ -89,7 +93,7 @@ def _angles_of_circles(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
             centre = frames[chunk, :, 2] / spacing
             x, y = nearest = np.rint(centre).astype(int).T
             offsets = nearest[..., None] + np.arange(-half, half + 1) - centre.T[..., None]
-            sigma = _WINDOW_SIGMA * radius[chunk, None] / spacing
+            sigma = WINDOW_SIGMA * radius[chunk, None] / spacing
             right, down = np.exp(-((offsets / sigma) ** 2) / 2).astype(np.float32)
             window = down[:, :, None] * right[:, None, :]
             angle[chunk] = _dominant_angles(along[y, x], across[y, x], window)
@@ -98,17 +102,17 @@ def _angles_of_circles(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
 
 def _dominant_angles(along: np.ndarray, across: np.ndarray, window: np.ndarray) -> np.ndarray:
     """Angles [N] where gradients [N, S, S] in a window [S, S] or [N, S, S] are strongest."""
-    count, parts = len(along), _BINS * _PARTS
+    count, fine_bins = len(along), BINS * _FINE
     magnitude, direction = cv2.cartToPolar(along.reshape(count, -1), across.reshape(count, -1))
-    part = np.minimum((direction * (parts / (2 * np.pi))).astype(np.int32), parts - 1)
-    part += np.arange(0, count * parts, parts, dtype=np.int32)[:, None]
+    fine = np.minimum((direction * (fine_bins / (2 * np.pi))).astype(np.int32), fine_bins - 1)
+    fine += np.arange(0, count * fine_bins, fine_bins, dtype=np.int32)[:, None]
     weight = magnitude * window.reshape(-1, magnitude.shape[1])
-    histogram = np.bincount(part.ravel(), weight.ravel(), minlength=count * parts)
-    # A part is shared out between the nearest two bins. (No product of matrices: the threads of a
-    # BLAS get in the way of OpenCV's.)
-    upper = (np.arange(_PARTS) + 0.5) / _PARTS
-    histogram = histogram.reshape(count, _BINS, _PARTS)
-    above, below = (np.einsum("nbp,p->nb", histogram, share) for share in (upper, 1 - upper))
+    histogram = np.bincount(fine.ravel(), weight.ravel(), minlength=count * fine_bins)
+    # Finer bins are shared out between the nearest two bins. (No product of matrices: the threads
+    # of a BLAS get in the way of OpenCV's.)
+    upper = (np.arange(_FINE) + 0.5) / _FINE
+    histogram = histogram.reshape(count, BINS, _FINE)
+    above, below = (np.einsum("nbf,f->nb", histogram, share) for share in (upper, 1 - upper))
     histogram = below + np.roll(above, 1, axis=1)
     for _ in range(2):
         near = np.roll(histogram, 1, axis=1) + np.roll(histogram, -1, axis=1)
@@ -116,8 +120,8 @@ def _dominant_angles(along: np.ndarray, across: np.ndarray, window: np.ndarray) 
         histogram = (6 * histogram + 4 * near + far) / 16
     peak = histogram.argmax(axis=1)
     before, here, after = (
-        np.take_along_axis(histogram, ((peak + step) % _BINS)[:, None], axis=1)[:, 0]
+        np.take_along_axis(histogram, ((peak + step) % BINS)[:, None], axis=1)[:, 0]
         for step in (-1, 0, 1)
     )
     curvature = np.maximum(2 * here - before - after, 1e-12)
-    return (peak + (after - before) / (2 * curvature)) * (2 * np.pi / _BINS)
+    return (peak + (after - before) / (2 * curvature)) * (2 * np.pi / BINS)

@@ -6,12 +6,11 @@ import skimage.data
 import tensorflow as tf
 
 from doap_tf.data import PatchGroups
-from doap_tf.export import convert_keypoints_to_tflite, export_saved_model
+from doap_tf.export import export_saved_model
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.frames import similarity_frames
-from doap_tf.features.learned import LearnedDetector
 from doap_tf.losses import AveragePrecisionLoss
-from doap_tf.networks import DescriptorNetwork, load_keypoint_network
+from doap_tf.networks import DescriptorNetwork
 
 _PHOTOGRAPHS = ("camera", "coins", "brick", "grass", "gravel", "moon")
 _SIDE = 48
@@ -89,11 +88,3 @@ def exports(networks, tmp_path_factory) -> pathlib.Path:
     for name in ("real", "binary_st"):
         export_saved_model(networks[name], directory / name, training_record={"seed": 7})
     return directory
-
-
-@pytest.fixture(scope="session")
-def learned(tmp_path_factory) -> LearnedDetector:
-    """The detector by LiteRT that runs the network of the exported models."""
-    path = tmp_path_factory.mktemp("keypoints") / "keypoints.tflite"
-    path.write_bytes(convert_keypoints_to_tflite(load_keypoint_network()))
-    return LearnedDetector(path)

@@ -1,3 +1,3 @@
 """Networks that the tests of exports train."""
 
-from tests.export.conftest import exports, groups, learned, networks  # noqa: F401
+from tests.export.conftest import exports, groups, networks  # noqa: F401

@@ -1,4 +1,4 @@
-/** The dominant direction of the gradient around a keypoint (doap_tf/export/graph_orientation.py). */
+/** The dominant direction of the gradient around a keypoint (doap_tf/features/graph/orientation.py). */
 
 import type { Pyramid } from "./cutting";
 import type { Keypoint } from "./keypoints";

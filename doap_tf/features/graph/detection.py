@@ -1,17 +1,11 @@
-"""Detecting keypoints inside a TensorFlow graph, for models that take whole images.
+"""Detecting keypoints inside a TensorFlow graph: the twin of `doap_tf.features.learned`."""
 
-The counterpart of `doap_tf.features.learned`: the same maxima in the same pyramid, without OpenCV
-and LiteRT. Only ordinary operations are used, so that any server runs them.
-"""
-
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from doap_tf.export.inference_network import inference_network, with_constant_weights
 from doap_tf.features.keypoint_maxima import (
     BORDER,
     RADIUS,
@@ -20,15 +14,16 @@ from doap_tf.features.keypoint_maxima import (
     STEP,
     TEXTURE,
     THRESHOLD,
+    network_margin,
+    paraboloid_vertex,
 )
-from doap_tf.networks import KeypointNetwork
 
 _KERNEL = np.array([1, 42, 170, 42, 1], np.float32) / 256  # OpenCV's Gaussian of σ 0.6 for bytes
 _SMOOTHING_KERNEL = np.exp(-((np.arange(-5, 6) / SMOOTHING) ** 2) / 2)
 _SMOOTHING_KERNEL = (_SMOOTHING_KERNEL / _SMOOTHING_KERNEL.sum()).astype(np.float32)
 
 
-class Keypoints(NamedTuple):
+class GraphKeypoints(NamedTuple):
     """Upright keypoints, float32 [N] each, the strongest first; lengths in pixels of the image."""
 
     x: tf.Tensor
@@ -41,18 +36,26 @@ class GraphDetector:
     """Finds the maxima of a network's scores at every level of an image pyramid.
 
     Args:
-        network: A trained network; its weights become constants.
+        network: Gives the scores float32 [1, H, W, 1] of an image float32 [1, H, W, 1] whose sides
+            are multiples of the stride.
+        stride: Side of the network's blocks in pixels.
+        receptive_field: Side of the square on which a block's scores depend, in pixels.
+        radius: Of the keypoints at the first level.
     """
 
-    def __init__(self, network: KeypointNetwork):
-        network = inference_network(network)
-        self._stride = network.stride
-        around = (network.receptive_field - network.stride) / 2
-        self._margin = network.stride * math.ceil(around / network.stride)
-        self._radius = network.radius
-        self._infer = with_constant_weights(network)
+    def __init__(
+        self,
+        network: Callable[[tf.Tensor], tf.Tensor],
+        stride: int,
+        receptive_field: int,
+        radius: float,
+    ):
+        self._network = network
+        self._stride = stride
+        self._margin = network_margin(stride, receptive_field)
+        self._radius = radius
 
-    def detect(self, image: tf.Tensor, max_keypoints: tf.Tensor) -> Keypoints:
+    def detect(self, image: tf.Tensor, max_keypoints: tf.Tensor) -> GraphKeypoints:
         """Finds the strongest keypoints.
 
         Args:
@@ -65,16 +68,16 @@ class GraphDetector:
             return tf.cast(tf.round(sides / STEP ** tf.cast(number, tf.float64)), tf.int32)
 
         def add_level(
-            number: tf.Tensor, level: tf.Tensor, found: tf.TensorArray
+            number: tf.Tensor, level: tf.Tensor, keypoints: tf.TensorArray
         ) -> tuple[tf.Tensor | tf.TensorArray, ...]:
             peaks = self._peaks(level)
             scale = tf.cast(sides / tf.cast(tf.shape(level), tf.float64), tf.float32)[::-1]
             radius = self._radius * STEP ** tf.cast(number, tf.float32)
             radii = tf.fill([tf.shape(peaks)[0], 1], radius)
             rows = tf.concat([(peaks[:, :2] + 0.5) * scale - 0.5, radii, peaks[:, 2:]], axis=1)
-            return number + 1, _smaller(level, size_of(number + 1)), found.write(number, rows)
+            return number + 1, _smaller(level, size_of(number + 1)), keypoints.write(number, rows)
 
-        _, _, found = tf.while_loop(
+        _, _, keypoints = tf.while_loop(
             lambda number, *_: (number == 0) | (tf.reduce_min(size_of(number)) >= SMALLEST_SIDE),
             add_level,
             (
@@ -86,9 +89,9 @@ class GraphDetector:
             ),
             parallel_iterations=1,
         )
-        rows = found.concat()
+        rows = keypoints.concat()
         strongest = tf.math.top_k(rows[:, 3], tf.minimum(max_keypoints, tf.shape(rows)[0]))
-        return Keypoints(*tf.unstack(tf.gather(rows, strongest.indices), 4, axis=1))
+        return GraphKeypoints(*tf.unstack(tf.gather(rows, strongest.indices), 4, axis=1))
 
     def _peaks(self, level: tf.Tensor) -> tf.Tensor:
         """x, y and score of the single maxima of one level, float32 [N, 3], in its pixels."""
@@ -96,18 +99,18 @@ class GraphDetector:
         textured = _highest(level, TEXTURE) > -_highest(-level, TEXTURE)
         peak = (scores == _highest(scores, 2 * RADIUS + 1)) & (scores > THRESHOLD) & textured
         inside = slice(BORDER, -BORDER)
-        places = tf.cast(tf.where(peak[inside, inside]), tf.int32) + BORDER
-        around = tf.gather_nd(scores, places[:, tf.newaxis] + _window(RADIUS))
-        equal = around == tf.gather_nd(scores, places)[:, tf.newaxis]
+        pixels = tf.cast(tf.where(peak[inside, inside]), tf.int32) + BORDER
+        around = tf.gather_nd(scores, pixels[:, tf.newaxis] + _window(RADIUS))
+        equal = around == tf.gather_nd(scores, pixels)[:, tf.newaxis]
         single = tf.math.count_nonzero(equal, axis=1) == 1
-        return _refined(scores, tf.boolean_mask(places, single))
+        return _refined(scores, tf.boolean_mask(pixels, single))
 
     def _scores(self, level: tf.Tensor) -> tf.Tensor:
         """Scores of every pixel, float32 [h, w]."""
         height, width = tf.unstack(tf.shape(level))
         margin = self._margin
         padded = _mirrored(level, margin, [-height % self._stride, -width % self._stride])
-        scores = self._infer(padded[tf.newaxis, :, :, tf.newaxis])[0, :, :, 0]
+        scores = self._network(padded[tf.newaxis, :, :, tf.newaxis])[0, :, :, 0]
         return scores[margin : margin + height, margin : margin + width]
 
 
@@ -144,8 +147,8 @@ def _mirrored(
     for axis, more in enumerate(further):
         length = tf.shape(image)[axis]
         period = tf.maximum(2 * (length - 1), 1)
-        places = tf.math.floormod(tf.range(-margin, length + margin + more), period)
-        image = tf.gather(image, tf.minimum(places, period - places), axis=axis)
+        indices = tf.math.floormod(tf.range(-margin, length + margin + more), period)
+        image = tf.gather(image, tf.minimum(indices, period - indices), axis=axis)
     return image
 
 
@@ -166,15 +169,12 @@ def _window(radius: int) -> np.ndarray:
     return np.indices([2 * radius + 1] * 2, np.int32).reshape(2, -1).T - radius
 
 
-def _refined(scores: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """x, y and score [N, 3] of the maxima at places, int32 [N, 2], refined by a paraboloid."""
-    a, b, c, d, here, e, f, g, h = tf.unstack(
-        tf.gather_nd(scores, places[:, tf.newaxis] + _window(1)), axis=1
+def _refined(scores: tf.Tensor, pixels: tf.Tensor) -> tf.Tensor:
+    """x, y and score [N, 3] of the maxima at pixels, int32 [N, 2], refined by a paraboloid."""
+    neighbours = tf.unstack(tf.gather_nd(scores, pixels[:, tf.newaxis] + _window(1)), axis=1)
+    *steps, denominator = paraboloid_vertex(neighbours)
+    right, down = (
+        tf.clip_by_value(step / tf.maximum(denominator, 1e-6), -0.5, 0.5) for step in steps
     )
-    dx, dy = (e - d) / 2.0, (g - b) / 2.0
-    dxx, dyy, dxy = d + e - 2.0 * here, b + g - 2.0 * here, (a - c - f + h) / 4.0
-    determinant = tf.maximum(dxx * dyy - dxy**2, 1e-6)
-    right = tf.clip_by_value((dxy * dy - dyy * dx) / determinant, -0.5, 0.5)
-    down = tf.clip_by_value((dxy * dx - dxx * dy) / determinant, -0.5, 0.5)
-    y, x = tf.unstack(tf.cast(places, tf.float32), 2, axis=1)
-    return tf.stack([x + right, y + down, here], axis=1)
+    y, x = tf.unstack(tf.cast(pixels, tf.float32), 2, axis=1)
+    return tf.stack([x + right, y + down, neighbours[4]], axis=1)

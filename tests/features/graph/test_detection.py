@@ -5,17 +5,15 @@ import skimage.data
 import tensorflow as tf
 from scipy.spatial import KDTree
 
-from doap_tf.export.graph_cutting import GraphPyramid
-from doap_tf.export.graph_detection import GraphDetector, _highest, _mirrored
-from doap_tf.export.graph_orientation import dominant_angles
-from doap_tf.features.detectors import detect
-from doap_tf.features.frames import angles
+from doap_tf.features import LearnedDetector
+from doap_tf.features.graph.detection import GraphDetector, _highest, _mirrored
 from doap_tf.networks import load_keypoint_network
 
 
 @pytest.fixture(scope="module")
 def find():
-    detector = GraphDetector(load_keypoint_network())
+    network = load_keypoint_network()
+    detector = GraphDetector(network, network.stride, network.receptive_field, network.radius)
     graph = tf.function(
         detector.detect,
         input_signature=[tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([], tf.int32)],
@@ -27,9 +25,9 @@ def find():
 @pytest.mark.parametrize(
     ("name", "height", "width"), [("camera", 240, 301), ("coins", 97, 130), ("brick", 28, 90)]
 )
-def test_finds_what_the_detector_finds(find, learned, name, height, width):
+def test_finds_what_the_detector_finds(find, name, height, width):
     image = getattr(skimage.data, name)()[100 : 100 + height, 150 : 150 + width]
-    expected = learned.detect(image)
+    expected = LearnedDetector().detect(image)
     assert len(expected.x)
     x, y, radius, score = find(image, 10_000)
     assert abs(len(x) - len(expected.x)) <= 0.02 * len(x)
@@ -72,15 +70,3 @@ def test_highest_value_of_every_square(side):
     image = np.random.default_rng(0).normal(size=[17, 23]).astype(np.float32)
     expected = scipy.ndimage.maximum_filter(image, side, mode="constant", cval=-np.inf)
     np.testing.assert_array_equal(_highest(tf.constant(image), side), expected)
-
-
-def test_angles_are_those_of_the_detectors():
-    image = skimage.data.camera()[:300, :300]
-    upright = detect(image, "hessian_laplace", 400, oriented=False).frames
-    expected = angles(detect(image, "hessian_laplace", 400).frames)
-    pyramid = GraphPyramid(tf.constant(image, tf.float32), tf.constant(4.0))
-    found = dominant_angles(pyramid, tf.constant(upright.reshape(-1, 6), tf.float32)).numpy()
-    errors = np.abs((np.degrees(found - expected) + 180) % 360 - 180)
-    assert len(errors) > 200
-    assert np.mean(errors < 5) >= 0.95
-    assert np.median(errors) < 0.5

@@ -1,8 +1,4 @@
-"""Cutting patches out of an image inside a TensorFlow graph, for models that take whole images.
-
-The counterpart of `doap_tf.features.cutting`: the same pyramid (`doap_tf.features.pyramid_levels`)
-without OpenCV. Only ordinary operations are used, so that any server runs them.
-"""
+"""Cutting patches out of an image inside a TensorFlow graph: the twin of `features.cutting`."""
 
 import math
 
@@ -27,7 +23,7 @@ def cut_patches(image: tf.Tensor, frames: tf.Tensor, size: int, magnification: f
         magnification: Half the side of a patch over the frame's radius.
 
     Returns:
-        float32 [N, S, S, 1].
+        float32 [N, S, S].
     """
     longest = tf.reduce_max(_longer_axes(tf.reshape(frames, [-1, 2, 3])))
     return GraphPyramid(image, longest * (2.0 * magnification / size)).cut(
@@ -48,7 +44,7 @@ class GraphPyramid:
         self._pixels, self._starts, self._widths, self._heights = _pyramid(image, last)
 
     def cut(self, frames: tf.Tensor, size: int, magnification: float) -> tf.Tensor:
-        """Cuts patches float32 [N, size, size, 1]; see `cut_patches`."""
+        """Cuts patches float32 [N, size, size]; see `cut_patches`."""
         maps = tf.reshape(frames, [-1, 2, 3])
         levels = _levels_of(_longer_axes(maps) * (2.0 * magnification / size))
         scales = tf.gather([2.0 ** -halvings(level) for level in range(_LEVELS)], levels)
@@ -71,7 +67,7 @@ class GraphPyramid:
             return left + (right - left) * x.weight
 
         above, below = row(y.before), row(y.after)
-        return (above + (below - above) * y.weight)[..., tf.newaxis]
+        return above + (below - above) * y.weight
 
 
 class _Axis:
@@ -135,8 +131,8 @@ def _blur(image: tf.Tensor, sigma: float) -> tf.Tensor:
     for _ in range(2):  # along rows, then along columns
         height, width = tf.unstack(tf.shape(image))
         starts = _BLOCK * tf.range(-(-width // _BLOCK))
-        places = starts[:, tf.newaxis] + tf.range(-radius, _BLOCK + radius)
-        blocks = tf.gather(image, tf.clip_by_value(places, 0, width - 1), axis=1)
+        columns = starts[:, tf.newaxis] + tf.range(-radius, _BLOCK + radius)
+        blocks = tf.gather(image, tf.clip_by_value(columns, 0, width - 1), axis=1)
         image = tf.transpose(tf.reshape(blocks @ matrix, [height, -1])[:, :width])
     return image
 

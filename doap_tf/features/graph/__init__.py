@@ -1,0 +1,11 @@
+"""Detection, orientation and cutting inside TensorFlow graphs, for models that take whole images.
+
+Each module is the twin of what `doap_tf.features` does with OpenCV and LiteRT, and reads its
+constants from the same module. Only ordinary operations are used, so that any server runs them.
+"""
+
+from doap_tf.features.graph.cutting import GraphPyramid, cut_patches
+from doap_tf.features.graph.detection import GraphDetector, GraphKeypoints
+from doap_tf.features.graph.orientation import dominant_angles
+
+__all__ = ["GraphDetector", "GraphKeypoints", "GraphPyramid", "cut_patches", "dominant_angles"]
