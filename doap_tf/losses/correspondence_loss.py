@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from doap_tf.losses.average_precision import histogram_average_precision
-from doap_tf.losses.list_loss import global_list
+from doap_tf.losses.global_list import gather_list
 from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE
 
 CORRESPONDENCE_LOSSES = ("average_precision", "log_likelihood", "both")
@@ -43,12 +43,11 @@ class CorrespondenceLoss:
         self._name, self._distance, self._bins = name, distance, bins
 
     def __call__(self, first: tf.Tensor, second: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
-        dimension = first.shape[1]
         weights = tf.cast(valid, first.dtype)
-        both, in_list, start = global_list(tf.concat([first, second], 1), weights[:, tf.newaxis])
+        (firsts, seconds, in_list), start = gather_list(first, second, weights[:, tf.newaxis])
         in_list = in_list[:, 0]
-        values = self._row_losses(first, both[:, dimension:], in_list > 0, start)
-        values += self._row_losses(second, both[:, :dimension], in_list > 0, start)
+        values = self._row_losses(first, seconds, in_list > 0, start)
+        values += self._row_losses(second, firsts, in_list > 0, start)
         return tf.reduce_sum(values * weights) / (2 * tf.maximum(tf.reduce_sum(in_list), 1))
 
     def _row_losses(

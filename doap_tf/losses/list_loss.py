@@ -1,4 +1,4 @@
-"""The base of all losses over lists: labels, relations, the global list, the scale."""
+"""The base of all losses over lists: labels, relations, the mean over queries."""
 
 import abc
 from collections.abc import Callable
@@ -8,7 +8,11 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.losses.distances import check_distance
-from doap_tf.losses.relations import POSITIVE, relations
+from doap_tf.losses.global_list import gather_list, scale_to_list
+from doap_tf.losses.relations import POSITIVE, label_columns, relations
+
+_HALF = 2**16
+_NARROW = (tf.int32, tf.int16, tf.int8, tf.uint16, tf.uint8)
 
 
 class ListLoss(tf.keras.losses.Loss, abc.ABC):
@@ -24,7 +28,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         from_relations: Whether `y_true` is a matrix of relations [M, M] instead of labels.
 
     Call arguments:
-        y_true: Labels [M] or [M, C], or relations [M, M].
+        y_true: Labels [M] or [M, C], whole numbers of 32 bits, or relations [M, M].
         y_pred: Descriptors [M, D].
 
     Returns:
@@ -63,6 +67,11 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
             first: Row of the list that holds the first query; the others follow it.
         """
 
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        if not self.from_relations:
+            y_true = _halves(y_true)  # which survive that Keras casts them to float32
+        return super().__call__(y_true, y_pred, sample_weight)
+
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         y_true, y_pred = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
         if y_pred.shape.rank != 2:
@@ -74,7 +83,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
             )
         if self.from_relations:
             return self._from_relations(y_true, y_pred)
-        return self._from_labels(y_true, y_pred)
+        return self._from_labels(y_true if y_true.shape.rank == 3 else _halves(y_true), y_pred)
 
     def _from_relations(self, matrix: tf.Tensor, descriptors: tf.Tensor) -> tf.Tensor:
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
@@ -86,13 +95,11 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
             descriptors, descriptors, lambda rows: tf.gather(matrix, rows), tf.constant(0)
         )
         has_positive = tf.reduce_any(matrix == POSITIVE, axis=1)
-        return _scaled(values, has_positive, has_positive)
+        return _mean_over(has_positive, values, has_positive)
 
-    def _from_labels(self, labels: tf.Tensor, descriptors: tf.Tensor) -> tf.Tensor:
-        labels = tf.cast(labels, tf.float32)
-        if labels.shape.rank == 1:
-            labels = labels[:, tf.newaxis]
-        database, labels, first = global_list(descriptors, labels)
+    def _from_labels(self, halves: tf.Tensor, descriptors: tf.Tensor) -> tf.Tensor:
+        (database, high, low), first = gather_list(descriptors, halves[..., 0], halves[..., 1])
+        labels = tf.cast(high, tf.int32) * _HALF + tf.cast(low, tf.int32)
         values = self.query_losses(
             descriptors,
             database,
@@ -103,7 +110,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         )
         has_positive = _occurs_again(labels[:, 0])
         own = tf.range(tf.shape(descriptors)[0]) + first
-        return _scaled(values, tf.gather(has_positive, own), has_positive)
+        return _mean_over(tf.gather(has_positive, own), values, has_positive)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -114,12 +121,25 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         }
 
 
-def _scaled(values: tf.Tensor, counts: tf.Tensor, counts_in_list: tf.Tensor) -> tf.Tensor:
-    # Keras divides by the rows of the replica and by the number of replicas; the loss is the mean
-    # over the queries of the whole list that have a positive.
-    rows = tf.size(values) * tf.distribute.get_strategy().num_replicas_in_sync
-    total = tf.maximum(tf.math.count_nonzero(counts_in_list, dtype=tf.int32), 1)
-    return tf.where(counts, values, 0.0) * tf.cast(rows / total, values.dtype)
+def _mean_over(counted: tf.Tensor, values: tf.Tensor, counted_in_list: tf.Tensor) -> tf.Tensor:
+    """Scales losses [Q] for a mean over those queries of the list that have a positive."""
+    count = tf.math.count_nonzero(counted_in_list, dtype=tf.int32)
+    return scale_to_list(tf.where(counted, values, 0.0), count)
+
+
+def _halves(labels: Any) -> tf.Tensor:
+    """Splits labels [M] or [M, C] into their upper and lower 16 bits, float32 [M, C, 2]."""
+    labels = tf.convert_to_tensor(labels)
+    if labels.dtype not in _NARROW:
+        exact = 2**24 if labels.dtype == tf.float32 else 2**31
+        tf.debugging.assert_less(
+            tf.abs(labels),
+            tf.cast(exact, labels.dtype),
+            f"labels of dtype {labels.dtype.name} must be below {exact}: number the groups anew, "
+            "or pass int32.",
+        )
+    labels = label_columns(labels, "y_true")
+    return tf.cast(tf.stack([labels // _HALF, labels % _HALF], axis=-1), tf.float32)
 
 
 def _occurs_again(groups: tf.Tensor) -> tf.Tensor:
@@ -129,22 +149,3 @@ def _occurs_again(groups: tf.Tensor) -> tf.Tensor:
     equal = ordered[1:] == ordered[:-1]
     again = tf.pad(equal, [[0, 1]]) | tf.pad(equal, [[1, 0]])
     return tf.gather(again, tf.argsort(order))
-
-
-def global_list(
-    descriptors: tf.Tensor, labels: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Gathers descriptors and labels of all replicas; returns this replica's first row as well."""
-    replica = tf.distribute.get_replica_context()
-    if replica is None or replica.num_replicas_in_sync == 1:
-        return descriptors, labels, tf.constant(0)
-    dimension = descriptors.shape[1]
-    own = tf.cast(replica.replica_id_in_sync_group, tf.float32)
-    # One tensor, because two gathers have no order among themselves and replicas can deadlock.
-    packed = tf.concat(
-        [tf.cast(descriptors, tf.float32), labels, tf.fill([tf.shape(labels)[0], 1], own)], axis=1
-    )
-    gathered = tf.ensure_shape(replica.all_gather(packed, axis=0), [None, packed.shape[1]])
-    # The last batch of an epoch may be split unevenly, so the rows before ours are counted.
-    first = tf.math.count_nonzero(gathered[:, -1] < own, dtype=tf.int32)
-    return gathered[:, :dimension], gathered[:, dimension:-1], first

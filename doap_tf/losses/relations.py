@@ -35,9 +35,9 @@ def relations(
     Returns:
         int8 [Q, N] of `POSITIVE`, `IGNORED` and `DISTRACTOR`.
     """
-    query_labels = _columns(query_labels, "query_labels")
+    query_labels = label_columns(query_labels, "query_labels")
     database_labels = (
-        query_labels if database_labels is None else _columns(database_labels, "database_labels")
+        query_labels if database_labels is None else label_columns(database_labels, "database_labels")
     )
     columns = query_labels.shape[1]
     if database_labels.shape[1] != columns:
@@ -58,7 +58,8 @@ def relations(
     return tf.where(itself, tf.constant(IGNORED, tf.int8), related)
 
 
-def _columns(labels: tf.Tensor, name: str) -> tf.Tensor:
+def label_columns(labels: tf.Tensor, name: str) -> tf.Tensor:
+    """Returns labels [M] or [M, C] as int32 [M, C]."""
     labels = tf.cast(labels, tf.int32)
     if labels.shape.rank == 1:
         labels = labels[:, tf.newaxis]

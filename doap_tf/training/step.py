@@ -75,7 +75,8 @@ class TrainingStep(NetworkUpdate):
             descriptors = self._forward(patches, training=True)
             loss = objective = self.loss(labels, descriptors)
             if taught is not None:
-                distilled = self._distillation(taught, descriptors)
+                with tf.control_dependencies([loss]):  # all replicas gather in this order
+                    distilled = self._distillation(taught, tf.identity(descriptors))
                 objective += self._config.teacher_weight * distilled
         return loss, [
             multiplier * self._decayed(variable, gradient)

@@ -16,7 +16,9 @@ from doap_tf import losses
 keras = tf.keras
 generator = np.random.default_rng(0)
 inputs = generator.normal(size=[27, 6]).astype(np.float32)
-labels = generator.integers(0, 6, size=27)  # groups across both halves, some of one patch
+# Groups across both halves, some of one patch, with numbers that float32 does not tell apart.
+labels = 2**24 + generator.integers(0, 6, size=27)
+teacher = generator.normal(size=[27, 5]).astype(np.float32)
 
 def train(loss, strategy):
     with strategy.scope():
@@ -26,14 +28,16 @@ def train(loss, strategy):
         model.compile(optimizer=keras.optimizers.SGD(0.5), loss=loss())
     before = model.get_weights()[0]
     # The second batch has 11 rows, which two replicas split unevenly.
-    data = tf.data.Dataset.from_tensor_slices((inputs, labels)).batch(16)
+    wanted = teacher if loss is losses.DistillationLoss else labels
+    data = tf.data.Dataset.from_tensor_slices((inputs, wanted)).batch(16)
     model.fit(data, epochs=3, verbose=0)
     assert np.abs(model.get_weights()[0] - before).max() > 1e-3
     return model.get_weights()
 
-for loss in (losses.AveragePrecisionLoss, losses.HardestInBatchLoss):
+mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+for loss in (losses.AveragePrecisionLoss, losses.HardestInBatchLoss, losses.DistillationLoss):
     one = train(loss, tf.distribute.get_strategy())
-    two = train(loss, tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    two = train(loss, mirrored)
     for a, b in zip(one, two):
         np.testing.assert_allclose(a, b, atol=5e-5)
 """

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from doap_tf.losses import AveragePrecisionLoss, HardestInBatchLoss, relations
 from tests.losses import reference
@@ -59,11 +60,23 @@ def test_queries_outside_the_list_meet_all_of_it():
     np.testing.assert_array_equal(got, [[1, -1]])
 
 
-def test_large_group_numbers_survive_keras():
-    """Keras hands labels over as float32: neighbours below 2²⁴ must stay apart."""
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_large_group_numbers_survive_keras(dtype):
+    """Keras casts labels to float32, in which 2²⁴ and 2²⁴ + 1 are the same."""
     rows = reference.unit_rows(np.random.default_rng(2), 4, 3).astype(np.float32)
-    small, large = np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]) + 2**24 - 2
-    assert AveragePrecisionLoss()(small, rows) == AveragePrecisionLoss()(large, rows)
+    loss, groups = AveragePrecisionLoss(), np.array([0, 0, 1, 1], dtype)
+    wanted = float(loss(groups, rows))
+    for first in (2**24, 2**31 - 2, -(2**31) + 1):
+        assert float(loss(groups + first, rows)) == wanted
+    model = tf.keras.Sequential([tf.keras.layers.Identity()])
+    model.compile(loss=loss)
+    assert model.test_on_batch(rows, groups + 2**24) == wanted
+
+
+@pytest.mark.parametrize("number, dtype", [(2**24, np.float32), (2**31, np.int64)])
+def test_group_numbers_that_cannot_be_told_apart_are_refused(number, dtype):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"must be below {number}"):
+        AveragePrecisionLoss()(np.array([0, 0, number, number], dtype), np.eye(4))
 
 
 @pytest.mark.parametrize("loss", [AveragePrecisionLoss, HardestInBatchLoss])

@@ -6,12 +6,18 @@ import socket
 import numpy as np
 import pytest
 
+from doap_tf.networks import DescriptorNetwork
 from tests.training import launch
 
 
 @pytest.fixture(scope="module")
 def groups(tmp_path_factory):
-    return launch.make_groups().save(tmp_path_factory.mktemp("groups") / "groups").directory
+    """Patch groups, and beside them a teacher."""
+    folder = tmp_path_factory.mktemp("groups")
+    teacher = DescriptorNetwork(16, width=0.125)
+    teacher.build((None, 32, 32, 1))
+    teacher.save(folder / "teacher.keras")
+    return launch.make_groups().save(folder / "groups").directory
 
 
 def flags(groups, train_dir, *more):
@@ -22,6 +28,7 @@ def flags(groups, train_dir, *more):
         "--steps=5",
         "--dropout=0",
         "--synchronized_batch_norm",
+        f"--teacher={groups.parent / 'teacher.keras'}",
         *more,
     )
 
