@@ -30,9 +30,9 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from doap_tf.data import GroupSampler, PatchGroups
+    from doap_tf.environment import environment
     from doap_tf.training.batches import make_batches
     from doap_tf.training.config import TrainingConfig
-    from doap_tf.training.record import environment
     from doap_tf.training.step import TrainingStep
     from doap_tf.training.strategy import make_strategy
 

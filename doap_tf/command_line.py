@@ -1,23 +1,19 @@
 """How every command starts and ends: flags, quiet libraries, one line for bad input, exit codes."""
 
 import errno
-import importlib.abc
-import importlib.machinery
 import io
 import logging as python_logging
 import os
 import re
 import signal
 import sys
-import types
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from doap_tf.errors import InputError, is_out_of_memory
-from doap_tf.quiet import stderr_discarded
+from doap_tf.errors import InputError, Interrupted, is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
@@ -27,16 +23,6 @@ _DISK_ERRORS = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EFBIG, errno.EISDIR, errno.ENAMETOOLONG}
     | {errno.ENOSPC, errno.ENOTDIR, errno.EPERM, errno.EROFS}
 )
-_LIBRARIES = re.compile(r"-packages[/\\](absl|apache_beam|apitools|keras|tensorflow\w*)[/\\]")
-
-_VERBOSE = any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:])
-if not _VERBOSE:  # the libraries read these when they are imported
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
-
-
-class Interrupted(Exception):
-    """Raised when a signal stopped work that the same command will resume."""
 
 
 def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
@@ -47,6 +33,8 @@ def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
 
     Messages and warnings of libraries are shown only if --verbosity is given.
     """
+    if not any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:]):
+        _silence_libraries()
     module = sys.modules[main.__module__]
     sys.modules["__main__"].__doc__ = module.__doc__  # absl's --help shows it, and these flags
     for flag in flags.FLAGS.get_flags_for_module(module):
@@ -90,8 +78,6 @@ def _expand_home() -> None:
 
 
 def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
-    if not _VERBOSE:
-        _silence_libraries()
     try:
         main(argv)
     except InputError as error:
@@ -127,32 +113,13 @@ def _guarded(main: Callable[[Sequence[str]], Any], argv: Sequence[str]) -> None:
 
 
 def _silence_libraries() -> None:
-    sys.meta_path.insert(0, _QuietTensorFlow())
+    # Libraries read these when they are imported.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
     warnings.simplefilter("ignore")
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     logging.set_verbosity(logging.WARNING)
-    handler = logging.get_absl_handler()
-    handler.addFilter(lambda record: not _LIBRARIES.search(record.pathname))
-    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
-
-
-class _QuietTensorFlow(importlib.abc.MetaPathFinder):
-    """Imports TensorFlow without what it logs, on x86-64, before it reads the level to log at."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != "tensorflow":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_quietly(module: types.ModuleType) -> None:
-                with stderr_discarded():
-                    execute(module)
-
-            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
-        return spec
+    logging.get_absl_handler().setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -1,8 +1,12 @@
-"""Telling what a user can mend, bad input or too little memory, from a bug."""
+"""Telling what a user can mend, bad input or too little memory, or stopped, from a bug."""
 
 
 class InputError(ValueError):
     """Bad input. The message is one line: what was found, what is expected, what to do."""
+
+
+class Interrupted(Exception):
+    """Raised when a signal stopped work that the same command will resume."""
 
 
 def one_line(error: BaseException) -> str:

@@ -7,6 +7,9 @@ Sweeps: each variant is represented by the learning rate with the best validatio
 seed. Scores are means over the seeds at that rate, ± the largest deviation from the mean.
 
 Records of train_main.py: one row per recipe with the scores of its seeds.
+
+Every line tells its git_revision. "committed with …" names the commit that brought a line which was
+measured before revisions were kept.
 """
 
 import json
@@ -52,6 +55,12 @@ def main(argv: Sequence[str]) -> None:
         runs = [json.loads(line) for line in lines]
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read --results={FLAGS.results}: {error}.") from error
+    for line, run in enumerate(runs, start=1):
+        if not (run.get("git_revision") or run.get("environment", {}).get("git_revision")):
+            raise InputError(
+                f"line {line} of {FLAGS.results} does not tell the git_revision it was measured "
+                "at: measure again in a checkout, or with DOAP_TF_REVISION set in a copy of one."
+            )
     if runs and "config" in runs[0]:
         print(records_table(runs))
         return

@@ -29,6 +29,7 @@ from absl import flags
 from group_scores import group_scores
 
 from doap_tf import command_line
+from doap_tf.environment import git_revision
 from doap_tf.errors import InputError
 from doap_tf.runs import read_record
 
@@ -57,6 +58,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _sweep(runs: pathlib.Path) -> None:
+    if git_revision() is None:
+        raise InputError("set DOAP_TF_REVISION to the git revision of this copy of the code.")
     started = time.monotonic()
     plan = _read_plan(pathlib.Path(FLAGS.plan))
     results = pathlib.Path(FLAGS.results)
@@ -175,6 +178,7 @@ class Variant:
             "date": datetime.date.today().isoformat(),
             "devices": about["devices"],
             "tensorflow": about["packages"]["tensorflow"],
+            "git_revision": about["git_revision"],
         }
         return run, trainer.descriptor.network
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import cv2
 import numpy as np
 
 from doap_tf.drawing.plots import Bar, Curve
+from doap_tf.environment import environment
 from doap_tf.evaluation.model import Model
 from doap_tf.metrics import precision_recall_curve, roc_curve
-from doap_tf.parallel import cores
-from doap_tf.version import __version__
 
 EXAMPLES = 12
 
@@ -126,15 +123,7 @@ class Result:
             "backend": self.model.backend,
             "precision": self.model.precision,
             "scores": self.scores,
-            "environment": {
-                "doap_tf": __version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "opencv": cv2.__version__,
-                "platform": f"{platform.system()} {platform.machine()}",
-                "cores": cores(),
-                "training": self.model.training,
-            },
+            "environment": {**environment(), "training": self.model.training},
         }
 
 

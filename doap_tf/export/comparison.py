@@ -1,6 +1,5 @@
 """Comparing exported models with the network they come from: size, speed and agreement."""
 
-import os
 import pathlib
 import time
 from collections.abc import Mapping
@@ -12,11 +11,11 @@ from doap_tf.data import PatchGroups
 from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.descriptors.registry import from_pretrained
 from doap_tf.drawing.tables import Table
+from doap_tf.environment import environment
 from doap_tf.errors import InputError
 from doap_tf.metrics import matching_average_precision
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
-from doap_tf.training.record import environment
 
 _COUNTS = (1, 100, 1000)
 _REPETITIONS = 5
@@ -68,7 +67,7 @@ def compare(
         "model": name,
         "weights_sha256": reference.weights_sha256,
         "scores": scores,
-        "environment": {**environment(), "cores": os.cpu_count()},
+        "environment": environment(),
     }
 
 

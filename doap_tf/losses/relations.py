@@ -37,7 +37,9 @@ def relations(
     """
     query_labels = label_columns(query_labels, "query_labels")
     database_labels = (
-        query_labels if database_labels is None else label_columns(database_labels, "database_labels")
+        query_labels
+        if database_labels is None
+        else label_columns(database_labels, "database_labels")
     )
     columns = query_labels.shape[1]
     if database_labels.shape[1] != columns:

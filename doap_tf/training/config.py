@@ -114,7 +114,10 @@ class TrainingConfig:
                 f"distance {self.distance!r} is for real heads: leave it out for binary ones, "
                 "which are ranked by the Hamming distance."
             )
-
+        if self.schedule == "step" and self.decay_steps < 1:
+            raise InputError(
+                f"the schedule 'step' requires decay_steps of at least 1, not {self.decay_steps}."
+            )
         if not self.teacher_weight > 0:
             raise InputError(f"teacher_weight must be above 0, not {self.teacher_weight}.")
 

@@ -16,13 +16,12 @@ import tensorflow as tf
 import tqdm
 
 from doap_tf import files, runs
-from doap_tf.command_line import Interrupted
-from doap_tf.errors import InputError
+from doap_tf.environment import environment
+from doap_tf.errors import InputError, Interrupted
 from doap_tf.progress import progress
 from doap_tf.training.checkpoints import Checkpoints
 from doap_tf.training.config import difference
 from doap_tf.training.network_update import NetworkUpdate
-from doap_tf.training.record import environment
 from doap_tf.training.strategy import is_chief
 from doap_tf.training.summaries import Summaries
 
@@ -51,7 +50,6 @@ class TrainingLoop(abc.ABC):
         step: Updates the network.
         plain: A copy of the network without strategy and mixed precision, for validation and
             export.
-        source: Names the data; a run resumes only on the same.
         validated: Whether the best network is kept, else the last one.
         train_dir: Folder for everything that is written, and to resume from.
         strategy: Devices.
@@ -361,6 +359,9 @@ def _array_name(number: int) -> str:
 def _signals() -> Iterator[threading.Event]:
     """Sets an event on SIGTERM and Ctrl-C instead of stopping at once."""
     stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # which alone may handle them
+        yield stop
+        return
     before = {
         number: signal.signal(number, lambda *_: stop.set())
         for number in (signal.SIGTERM, signal.SIGINT)

@@ -58,7 +58,7 @@ class NetworkUpdate(abc.ABC):
         """
 
     def _precision(self) -> contextlib.AbstractContextManager[None]:
-        """Returns the context in which networks are built."""
+        """Returns the context in which networks are built and updated."""
         return contextlib.nullcontext()
 
     @property
@@ -93,7 +93,8 @@ class NetworkUpdate(abc.ABC):
         # On a GPU, a rate that changes in every step would wait for the step before.
         with tf.device("CPU:0"):
             host_scalars = [tf.constant(scalar, tf.float32) for scalar in (rate, *scalars)]
-        results = self._update(tf.nest.map_structure(self._parts, inputs), seed, *host_scalars)
+        with self._precision():
+            results = self._update(tf.nest.map_structure(self._parts, inputs), seed, *host_scalars)
         return tf.nest.map_structure(self._total, results)
 
     def _parts(self, values: Any) -> Any:

@@ -52,8 +52,9 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
 
 @contextlib.contextmanager
 def precision(policy: str) -> Iterator[None]:
-    """Sets the dtype policy of networks that are built inside."""
+    """Sets the dtype policy of networks that are built inside, and how products are rounded."""
     before = tf.keras.config.dtype_policy()
+    rounded = tf.config.experimental.tensor_float_32_execution_enabled()
     tf.keras.config.set_dtype_policy(policy)
     # float32 means float32; beside bfloat16 the products of the loss may be rounded to TF32.
     tf.config.experimental.enable_tensor_float_32_execution(policy != "float32")
@@ -61,6 +62,7 @@ def precision(policy: str) -> Iterator[None]:
         yield
     finally:
         tf.keras.config.set_dtype_policy(before)
+        tf.config.experimental.enable_tensor_float_32_execution(rounded)
 
 
 def _check_cluster(text: str) -> None:

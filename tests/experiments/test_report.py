@@ -22,6 +22,7 @@ def record(run, seed, score, **config):
             "flags": f"--flagfile=flags/photos.cfg --seed={seed}",
             "config": {"seed": seed, "width": 1.0, "validate_every": 100 + seed, **config},
             "lists": f"GroupSampler(batch_size=64, seed={seed}, views=4)",
+            "environment": {"git_revision": None if run == "unknown" else "abc123"},
             "best": {"step": 9, "matching_map": score, "fpr95": score / 10},
         }
     )
@@ -46,6 +47,14 @@ def test_records_of_the_pages_are_printed(path):
     done = report(path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"\| 0\.\d{3}", done.stdout)
+
+
+def test_a_record_without_a_revision_is_refused(tmp_path):
+    records = [record("a", 0, 0.6), record("unknown", 1, 0.7)]
+    (tmp_path / "records.jsonl").write_text("\n".join(records) + "\n")
+    done = report(tmp_path / "records.jsonl")
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.startswith("error: line 2 of") and "git_revision" in done.stderr
 
 
 def test_no_results_are_one_line(tmp_path):

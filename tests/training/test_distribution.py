@@ -29,6 +29,7 @@ def flags(groups, train_dir, *more):
         "--dropout=0",
         "--synchronized_batch_norm",
         f"--teacher={groups.parent / 'teacher.keras'}",
+        "--teacher_weight=0.1",  # the larger, the faster rounding errors grow
         *more,
     )
 

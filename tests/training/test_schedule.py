@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from doap_tf.errors import InputError
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.schedule import learning_rate
 
@@ -16,6 +17,11 @@ from doap_tf.training.schedule import learning_rate
 def test_rates(schedule, expected):
     got = [learning_rate(schedule, 2.0, step, steps=4, decay_steps=2) for step in range(4)]
     np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_a_rate_that_falls_in_steps_needs_their_length():
+    with pytest.raises(InputError, match="'step' requires decay_steps of at least 1, not 0"):
+        TrainingConfig(schedule="step")
 
 
 def test_the_rate_rises_over_a_share_of_the_run_while_the_schedule_continues():

@@ -141,10 +141,12 @@ def test_unknown_strategy_is_refused():
 @pytest.mark.parametrize("policy, rounded", [("float32", False), ("mixed_bfloat16", True)])
 def test_float32_is_not_rounded_to_tf32(policy, rounded):
     before = tf.keras.config.dtype_policy()
+    assert tf.config.experimental.tensor_float_32_execution_enabled()
     with precision(policy):
         assert tf.config.experimental.tensor_float_32_execution_enabled() == rounded
         assert tf.keras.config.dtype_policy().name == policy
     assert tf.keras.config.dtype_policy() == before
+    assert tf.config.experimental.tensor_float_32_execution_enabled()
 
 
 def test_a_teacher_moves_the_network_towards_its_ranking():
