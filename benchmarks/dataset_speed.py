@@ -87,11 +87,11 @@ def _compare_preparing(folder: pathlib.Path):
 def _compare_reading(folder: pathlib.Path, builder) -> None:
     import tensorflow_datasets as tfds
 
-    from doap_tf.data import PatchGroups
+    from doap_tf.data import PatchGroups, groups_from_tfds
 
     def first_time() -> PatchGroups:
         shutil.rmtree(folder / "cache", ignore_errors=True)
-        return PatchGroups.from_tfds(builder, "train", _SIZE, folder / "cache")
+        return groups_from_tfds(builder, "train", _SIZE, folder / "cache")
 
     def read() -> int:
         return sum(len(example["patches"]) for example in tfds.as_numpy(plain))
@@ -103,7 +103,7 @@ def _compare_reading(folder: pathlib.Path, builder) -> None:
         {
             "ours, the first time": first_time,
             "ours, from then on": lambda: np.array(
-                PatchGroups.from_tfds(builder, "train", _SIZE, folder / "cache").patches
+                groups_from_tfds(builder, "train", _SIZE, folder / "cache").patches
             ),
             "tfds.as_numpy": read,
             "np.load": lambda: np.load(folder / "patches.npy"),
@@ -115,11 +115,11 @@ def _compare_reading(folder: pathlib.Path, builder) -> None:
 def _compare_lists(folder: pathlib.Path, builder) -> None:
     import tensorflow as tf
 
-    from doap_tf.data import GroupSampler, PatchGroups
+    from doap_tf.data import GroupSampler, groups_from_tfds
     from doap_tf.preprocessing import resize_patches
     from doap_tf.training.batches import make_batches
 
-    groups = PatchGroups.from_tfds(builder, "train", _SIZE, folder / "cache")
+    groups = groups_from_tfds(builder, "train", _SIZE, folder / "cache")
     views = len(groups.rows_of(0))
 
     def lists(cached: bool) -> Iterator:

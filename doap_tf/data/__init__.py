@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from doap_tf.data.augmentation import turn_groups
     from doap_tf.data.builders import builder, builder_names
     from doap_tf.data.label_mining import mine_labels
+    from doap_tf.data.tfds_groups import groups_from_tfds
 
 __all__ = [
     "GroupSampler",
@@ -30,6 +31,7 @@ __all__ = [
     "batch_shares",
     "builder",
     "builder_names",
+    "groups_from_tfds",
     "mine_labels",
     "turn_groups",
 ]
@@ -40,6 +42,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "builder": "doap_tf.data.builders",
         "builder_names": "doap_tf.data.builders",
+        "groups_from_tfds": "doap_tf.data.tfds_groups",
         "mine_labels": "doap_tf.data.label_mining",
         "turn_groups": "doap_tf.data.augmentation",
     },

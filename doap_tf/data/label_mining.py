@@ -2,14 +2,13 @@
 
 import dataclasses
 import os
-import pathlib
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 from absl import logging
 
-from doap_tf import files
+from doap_tf.data.group_folder import read_mined_labels, write_mined_labels
 from doap_tf.data.hog import CELL, CHANNELS, hog
 from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.errors import InputError
@@ -59,13 +58,18 @@ def mine_labels(
     if groups.directory is not None:
         for name in accepted:
             if os.path.exists(groups.directory / name):
-                return _with_labels(groups, *_read(groups.directory / name))
+                return dataclasses.replace(groups, **read_mined_labels(groups.directory / name))
 
     patches = groups.patches if originals is None else _same_rows(groups, originals()).patches
     cluster, far_apart = _mine(groups, patches, clusters, percentile, seed)
     if groups.directory is not None:
-        _keep(groups.directory / accepted[-1], cluster, far_apart)
-    return _with_labels(groups, cluster, far_apart)
+        path = groups.directory / accepted[-1]
+        try:
+            write_mined_labels(path, cluster, far_apart)
+        except OSError as error:
+            # Minutes of mining must not be lost because a shared cache is read-only.
+            logging.warning("mined labels are used but not kept in %s: %s", path, error)
+    return dataclasses.replace(groups, cluster=cluster, far_apart=far_apart)
 
 
 def appearance(patches: np.ndarray) -> np.ndarray:
@@ -88,7 +92,7 @@ def appearance(patches: np.ndarray) -> np.ndarray:
         large = resize_patches(block, MINED_SIZE).numpy()[..., 0].round().astype(np.uint8)
         small = resize_patches(block, _THUMBNAIL_SIZE).numpy() / 255
         features[start : start + _BLOCK] = np.concatenate(
-            [part.reshape(len(block), -1) for part in (hog(large), small)], axis=1
+            [values.reshape(len(block), -1) for values in (hog(large), small)], axis=1
         )
     return features
 
@@ -140,24 +144,3 @@ def _same_rows(groups: PatchGroups, originals: PatchGroups) -> PatchGroups:
             f"the patches of {originals.source} are not those of {groups.source}, row for row."
         )
     return originals
-
-
-def _with_labels(groups: PatchGroups, cluster: np.ndarray, far_apart: np.ndarray) -> PatchGroups:
-    return dataclasses.replace(groups, cluster=cluster, far_apart=far_apart)
-
-
-def _keep(path: pathlib.Path, cluster: np.ndarray, far_apart: np.ndarray) -> None:
-    try:
-        with files.write_atomically(path) as temporary:
-            np.savez_compressed(temporary, cluster=cluster, far_apart=far_apart)
-    except OSError as error:
-        # Minutes of mining must not be lost because a shared cache is read-only.
-        logging.warning("mined labels are used but not kept in %s: %s", path, error)
-
-
-def _read(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        with np.load(path) as mined:
-            return mined["cluster"], mined["far_apart"]
-    except Exception as error:  # NumPy raises many kinds for a damaged file
-        raise InputError(f"{path} cannot be read ({error}): remove it to mine again.") from error

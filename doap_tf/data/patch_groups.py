@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
-import io
 import json
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
-from doap_tf import files
+from doap_tf.data import group_folder
 from doap_tf.errors import InputError
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
-
-FORMAT = 1
-PATCHES_FILE = "patches.npy"
-_LABELS_FILE = "labels.npy"
-_FAR_APART_FILE = "far_apart.npy"
-_DESCRIPTION_FILE = "groups.json"
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -132,54 +120,11 @@ class PatchGroups:
         )
 
     @classmethod
-    def from_tfds(
-        cls,
-        builder: tfds.core.DatasetBuilder,
-        splits: str | Sequence[str],
-        size: int,
-        cache_dir: str | os.PathLike,
-    ) -> PatchGroups:
-        """Returns groups of a prepared TFDS dataset, resized and cached; see `data.from_tfds`."""
-        from doap_tf.data import from_tfds
-
-        return from_tfds.from_tfds(builder, splits, size, cache_dir)
-
-    @classmethod
     def load(cls, directory: str | os.PathLike) -> PatchGroups:
-        """Maps the groups that `save` or `from_tfds` wrote; patches are read when they are used."""
+        """Maps the groups of a folder; patches are read when they are used."""
         directory = pathlib.Path(directory)
-        try:
-            description = json.loads((directory / _DESCRIPTION_FILE).read_text())
-            if description["format"] != FORMAT:
-                raise InputError(
-                    f"the format is {description['format']!r}, not {FORMAT}: build them again."
-                )
-            labels = np.load(directory / _LABELS_FILE)
-            far_apart = directory / _FAR_APART_FILE
-            return cls(
-                patches=np.load(directory / PATCHES_FILE, mmap_mode="r"),
-                group=labels[:, 0],
-                sequence=labels[:, 1],
-                cluster=labels[:, 2],
-                sequence_names=tuple(description["sequence_names"]),
-                far_apart=np.load(far_apart) if far_apart.exists() else None,
-                source=description["source"],
-                magnification=description.get("magnification"),
-                directory=directory,
-            )
-        except InputError as error:
-            raise InputError(f"{directory}: {error}") from error
-        except FileNotFoundError as error:
-            raise InputError(
-                f"no patch groups in {directory}: {error.filename} is missing."
-            ) from error
-        except PermissionError as error:
-            raise InputError(f"{error.filename} cannot be read: {error.strerror}.") from error
-        except Exception as error:  # NumPy raises many kinds for a damaged file
-            raise InputError(
-                f"the patch groups in {directory} cannot be read ({error}): "
-                "remove the folder and build it again."
-            ) from error
+        with group_folder.named_in_errors(directory):
+            return cls(**group_folder.read_group_folder(directory))
 
     @classmethod
     def concatenate(cls, parts: Sequence[PatchGroups]) -> PatchGroups:
@@ -197,17 +142,18 @@ class PatchGroups:
         magnifications = {part.magnification for part in parts}
         first_group = _offsets([part.group_count for part in parts])
         first_sequence = _offsets([len(part.sequence_names) for part in parts])
-        tables = [part.far_apart for part in parts]
-        far_apart = None
-        if any(table is not None for table in tables):
-            clusters = max(table.shape[-1] for table in tables if table is not None)
-            names = sum(len(part.sequence_names) for part in parts)
-            far_apart = np.zeros([names, clusters, clusters], bool)
-            for first, table in zip(first_sequence, tables, strict=True):
-                if table is not None:
-                    far_apart[first : first + len(table), : table.shape[1], : table.shape[2]] = (
-                        table
-                    )
+        tables = [
+            np.zeros([len(part.sequence_names), 0, 0], bool)
+            if part.far_apart is None
+            else part.far_apart
+            for part in parts
+        ]
+        clusters = max(table.shape[-1] for table in tables)
+        room = [clusters - table.shape[-1] for table in tables]
+        tables = [
+            np.pad(table, [(0, 0), (0, more), (0, more)])
+            for table, more in zip(tables, room, strict=True)
+        ]
         return cls(
             patches=np.concatenate([part.patches for part in parts]),
             group=np.concatenate(
@@ -221,7 +167,7 @@ class PatchGroups:
             ),
             cluster=np.concatenate([part.cluster for part in parts]),
             sequence_names=sum((part.sequence_names for part in parts), ()),
-            far_apart=far_apart,
+            far_apart=np.concatenate(tables) if clusters else None,
             source=" + ".join(part.source for part in parts),
             magnification=magnifications.pop() if len(magnifications) == 1 else None,
         )
@@ -229,16 +175,19 @@ class PatchGroups:
     def save(self, directory: str | os.PathLike) -> PatchGroups:
         """Writes a folder that `load` reads, whole or not at all; returns what `load` returns."""
         directory = pathlib.Path(directory)
-        with writing(directory) as folder:
-            np.save(folder / PATCHES_FILE, self.patches)
-            _write_tables(
+        with group_folder.open_group_folder(directory) as folder:
+            np.save(folder / group_folder.PATCHES_FILE, self.patches)
+            group_folder.write_tables(
                 folder,
-                self.label_table,
+                self.group,
+                self.sequence,
                 self.sequence_names,
                 self.source,
                 self.magnification,
-                self.far_apart,
             )
+            if self.far_apart is not None:
+                mined = folder / group_folder.MINED_FILE
+                group_folder.write_mined_labels(mined, self.cluster, self.far_apart)
         return PatchGroups.load(directory)
 
     def __repr__(self) -> str:
@@ -376,89 +325,6 @@ class PatchGroups:
         for start in range(0, len(self), block):
             digest.update(self.patches[start : start + block].tobytes())
         return digest.hexdigest()
-
-
-@contextlib.contextmanager
-def writing(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a folder to write patch groups to; a disk that refuses becomes an InputError.
-
-    It replaces a folder of patch groups or an empty one, nothing else.
-    """
-    try:
-        replaceable = not directory.exists() or (directory / _DESCRIPTION_FILE).exists()
-        if not replaceable and (directory.is_file() or any(directory.iterdir())):
-            raise InputError(
-                f"{directory} exists and holds no patch groups: choose another folder."
-            )
-        with files.write_directory_atomically(directory) as folder:
-            yield folder
-    except OSError as error:
-        raise InputError(
-            f"cannot write patch groups to {directory}: {error.strerror or error}; "
-            "make room or choose a folder that can be written to."
-        ) from error
-
-
-def write_groups(
-    folder: pathlib.Path,
-    groups: Iterable[tuple[np.ndarray, str | None]],
-    size: int,
-    source: str,
-    magnification: float | None = None,
-) -> None:
-    """Writes groups one by one, so that memory never holds them all.
-
-    Args:
-        folder: What `writing` yields.
-        groups: Patches uint8 [n, S, S] and the name of the sequence, or None, of each group.
-        size: S.
-        source: What the patches come from, for records.
-        magnification: What they were cut at, if that is known.
-    """
-    sizes: list[int] = []
-    sequences: list[int] = []
-    numbers: dict[str, int] = {}
-    with (folder / PATCHES_FILE).open("wb") as file:
-        # NumPy pads headers so that an array may grow: this one is as long as the final one.
-        file.write(_npy_header((0, size, size)))
-        for patches, name in groups:
-            file.write(patches.tobytes())
-            sizes.append(len(patches))
-            sequences.append(-1 if name is None else numbers.setdefault(name, len(numbers)))
-        file.seek(0)
-        file.write(_npy_header((sum(sizes), size, size)))
-    labels = np.stack([np.arange(len(sizes)), sequences, np.full(len(sizes), -1)], axis=1)
-    table = np.repeat(labels.astype(np.int32), sizes, axis=0)
-    _write_tables(folder, table, list(numbers), source, magnification)
-
-
-def _write_tables(
-    folder: pathlib.Path,
-    label_table: np.ndarray,
-    sequence_names: Sequence[str],
-    source: str,
-    magnification: float | None = None,
-    far_apart: np.ndarray | None = None,
-) -> None:
-    """Writes the files of a folder of patch groups other than the patches."""
-    np.save(folder / _LABELS_FILE, label_table)
-    if far_apart is not None:
-        np.save(folder / _FAR_APART_FILE, far_apart)
-    description = {
-        "format": FORMAT,
-        "source": source,
-        "magnification": magnification,
-        "sequence_names": list(sequence_names),
-    }
-    (folder / _DESCRIPTION_FILE).write_text(json.dumps(description, indent=1))
-
-
-def _npy_header(shape: tuple[int, ...]) -> bytes:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "|u1", "fortran_order": False, "shape": shape}
-    )
-    return header.getvalue()
 
 
 def _offsets(counts: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from doap_tf.data.builders import builder_class
-from doap_tf.data.from_tfds import check_features, from_tfds, write_groups_of
+from doap_tf.data.group_folder import open_group_folder
 from doap_tf.data.label_mining import MINED_SIZE, mine_labels
-from doap_tf.data.patch_groups import PatchGroups, writing
+from doap_tf.data.patch_groups import PatchGroups
+from doap_tf.data.tfds_groups import check_features, groups_from_tfds, write_tfds_groups
 from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ class DatasetSource:
             raise InputError(f"{directory} exists already: remove it or choose another folder.")
         everything = dataclasses.replace(self, validation_fraction=0.0)
         builder = everything._prepared("train", size)
-        with writing(pathlib.Path(directory)) as folder:
-            write_groups_of(builder, builder.part_splits("train"), size, folder)
+        with open_group_folder(pathlib.Path(directory)) as folder:
+            write_tfds_groups(builder, builder.part_splits("train"), size, folder)
             if label_mining:
                 mine_labels(
                     PatchGroups.load(folder), lambda: everything._groups("train", MINED_SIZE)
@@ -119,7 +120,7 @@ class DatasetSource:
     def _groups(self, part: str, size: int) -> PatchGroups:
         builder = self._prepared(part, size)
         cache = pathlib.Path(builder.data_dir_root) / "patch_groups"
-        return from_tfds(builder, builder.part_splits(part), size, cache)
+        return groups_from_tfds(builder, builder.part_splits(part), size, cache)
 
     def _prepared(self, part: str, size: int) -> Any:
         builder: tfds.core.DatasetBuilder = builder_class(self.dataset).for_training(

@@ -1,37 +1,11 @@
 import dataclasses
-import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-import doap_tf
 from doap_tf.data import PatchGroups
 from doap_tf.errors import InputError
-
-
-def with_labels(groups, clusters):
-    """Groups with random clusters and a random table."""
-    rng = np.random.default_rng(1)
-    return PatchGroups(
-        groups.patches,
-        groups.group,
-        groups.sequence,
-        rng.integers(0, clusters, len(groups)).astype(np.int32),
-        groups.sequence_names,
-        rng.random([len(groups.sequence_names), clusters, clusters]) < 0.5,
-    )
-
-
-def assert_same(a, b):
-    assert np.array_equal(a.patches, b.patches)
-    assert np.array_equal(a.label_table, b.label_table)
-    assert a.sequence_names == b.sequence_names
-    assert a.source == b.source
-    assert (a.far_apart is None) == (b.far_apart is None)
-    assert a.far_apart is None or np.array_equal(a.far_apart, b.far_apart)
+from tests.data.labelled import assert_same, with_labels
 
 
 def test_group_numbers_become_dense_and_labels_have_three_columns():
@@ -68,32 +42,6 @@ def test_bad_arrays(change, message):
         PatchGroups.from_arrays(**arguments)
 
 
-def test_save_and_load(make_groups, tmp_path):
-    groups = with_labels(make_groups([3, 1, 2], [0, 1, 1]), clusters=4)
-    saved = groups.save(tmp_path / "groups")
-    loaded = PatchGroups.load(tmp_path / "groups")
-    for other in (saved, loaded):
-        assert_same(groups, other)
-        assert isinstance(other.patches, np.memmap)
-        assert other.directory == tmp_path / "groups"
-        assert other.content_hash() == groups.content_hash()
-    assert [path.name for path in tmp_path.iterdir()] == ["groups"]
-
-
-def test_only_patch_groups_are_replaced(make_groups, tmp_path):
-    groups = make_groups([3, 1, 2], [0, 1, 1])
-    folder = tmp_path / "groups"
-    folder.mkdir()
-    groups.save(folder)
-    groups.save(folder)
-    (folder / "groups.json").unlink()
-    (tmp_path / "thesis.txt").write_text("mine")
-    for path in (folder, tmp_path / "thesis.txt"):
-        with pytest.raises(InputError, match="exists and holds no patch groups: choose another"):
-            groups.save(path)
-    assert (folder / "patches.npy").exists() and (tmp_path / "thesis.txt").read_text() == "mine"
-
-
 def test_content_hash_tells_contents_apart(make_groups):
     groups = make_groups([3, 1, 2], [0, 1, 1])
     hashes = {groups.content_hash(), with_labels(groups, 4).content_hash()}
@@ -103,66 +51,6 @@ def test_content_hash_tells_contents_apart(make_groups):
     changed = PatchGroups.from_arrays(patches, groups.group, groups.sequence, groups.sequence_names)
     hashes.add(changed.content_hash())
     assert len(hashes) == 4
-
-
-def test_loading_imports_neither_tfds_nor_opencv_nor_tensorflow(make_groups, tmp_path):
-    make_groups([2, 2]).save(tmp_path / "groups")
-    code = f"""
-import sys
-for name in ("tensorflow", "tensorflow_datasets", "cv2"):
-    sys.modules[name] = None  # importing it raises
-from doap_tf.data import GroupSampler, PatchGroups
-groups = PatchGroups.load({str(tmp_path / "groups")!r})
-print(groups.labels(next(GroupSampler(groups, 4))).shape, groups.patches.sum())
-"""
-    root = pathlib.Path(doap_tf.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("(4, 3)")
-
-
-def test_loading_what_is_missing_or_damaged(make_groups, tmp_path):
-    with pytest.raises(InputError, match=r"no patch groups in .*groups.json is missing"):
-        PatchGroups.load(tmp_path)
-
-    folder = tmp_path / "groups"
-    make_groups([2, 2]).save(folder)
-    patches = (folder / "patches.npy").read_bytes()
-    (folder / "patches.npy").write_bytes(patches[:-10])
-    with pytest.raises(InputError, match=r"groups in .* cannot be read"):
-        PatchGroups.load(folder)
-    (folder / "patches.npy").write_bytes(patches)
-    PatchGroups.load(folder)
-
-    description = json.loads((folder / "groups.json").read_text())
-    for change in ({"magnification": "14"}, {"magnification": float("nan")}, {"source": 5}):
-        (folder / "groups.json").write_text(json.dumps(description | change))
-        with pytest.raises(InputError, match=rf"groups: {next(iter(change))} must be"):
-            PatchGroups.load(folder)
-
-    np.save(folder / "labels.npy", np.zeros([3, 3], np.int32))
-    (folder / "groups.json").write_text(json.dumps(description))
-    with pytest.raises(InputError, match=r"groups: group must be int32 \[4\]"):
-        PatchGroups.load(folder)
-
-    (folder / "groups.json").write_text(json.dumps(description | {"format": 99}))
-    with pytest.raises(InputError, match="format is 99"):
-        PatchGroups.load(folder)
-
-
-def test_no_permission_to_save(make_groups, read_only_folder):
-    with pytest.raises(InputError, match=r"cannot write patch groups .*Permission denied"):
-        make_groups([2, 2]).save(read_only_folder / "groups")
-    assert not any(read_only_folder.iterdir())
-
-
-def test_no_room_to_save_keeps_the_older_folder(make_groups, tmp_path, small_disk):
-    older = make_groups([2, 2]).save(tmp_path / "groups")
-    small_disk(1000)
-    with pytest.raises(InputError, match="cannot write patch groups"):
-        make_groups([2] * 100).save(tmp_path / "groups")
-    assert [path.name for path in tmp_path.iterdir()] == ["groups"]
-    assert_same(PatchGroups.load(tmp_path / "groups"), older)
 
 
 def test_concatenate_numbers_groups_sequences_and_tables_on(make_groups):

@@ -1,4 +1,4 @@
-"""Patch groups from a prepared TFDS dataset: resized once, cached by content and settings."""
+"""Patch groups of a prepared TFDS dataset: resized once, cached by content and settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from doap_tf.data import patch_groups
+from doap_tf.data import group_folder
+from doap_tf.data.patch_groups import PatchGroups
 from doap_tf.errors import InputError
 from doap_tf.progress import progress
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
 
-def from_tfds(
+def groups_from_tfds(
     builder: tfds.core.DatasetBuilder,
     splits: str | Sequence[str],
     size: int,
     cache_dir: str | os.PathLike,
-) -> patch_groups.PatchGroups:
+) -> PatchGroups:
     """Returns all groups of some splits at one size; a second call maps what the first one wrote.
 
     Args:
@@ -43,32 +44,32 @@ def from_tfds(
     name = "-".join([*builder.info.full_name.split("/"), f"{size}px", key[:16]])
     directory = pathlib.Path(cache_dir) / name
     if not directory.exists():
-        with patch_groups.writing(directory) as folder:
-            write_groups_of(builder, splits, size, folder)
-    return patch_groups.PatchGroups.load(directory)
+        with group_folder.open_group_folder(directory) as folder:
+            write_tfds_groups(builder, splits, size, folder)
+    return PatchGroups.load(directory)
 
 
-def write_groups_of(
+def write_tfds_groups(
     builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int, folder: pathlib.Path
 ) -> None:
-    """Writes all groups of some splits to a folder that `patch_groups.writing` gave.
+    """Writes all groups of some splits to a folder that `open_group_folder` yields.
 
-    The arguments are those of `from_tfds`.
+    The other arguments are those of `groups_from_tfds`.
     """
     _check_splits(builder, splits)
     names = "+".join(splits)
     names = names if len(names) < 60 else f"{names[:57]}..."  # HPatches has 116 splits
     details = getattr(builder, "details", "")
-    patch_groups.write_groups(
+    group_folder.write_groups(
         folder,
         _resized_groups(builder, splits, size),
         size,
         source=f"{builder.info.full_name} {names} {details}".strip(),
-        magnification=_cut_at(builder),
+        magnification=_magnification(builder),
     )
 
 
-def _cut_at(builder: tfds.core.DatasetBuilder) -> float | None:
+def _magnification(builder: tfds.core.DatasetBuilder) -> float | None:
     return getattr(builder, "magnification", None)
 
 
@@ -98,13 +99,12 @@ def _check_splits(builder: tfds.core.DatasetBuilder, splits: Sequence[str]) -> N
 
 
 def _key(builder: tfds.core.DatasetBuilder, splits: Sequence[str], size: int) -> str:
-    digest = hashlib.sha256(
-        json.dumps([patch_groups.FORMAT, builder.info.full_name, size, _cut_at(builder)]).encode()
-    )
+    settings = [group_folder.FORMAT, builder.info.full_name, size, _magnification(builder)]
+    digest = hashlib.sha256(json.dumps(settings).encode())
     for split in splits:
-        for part in builder.info.splits[split].file_instructions:
-            digest.update(json.dumps([part.skip, part.take]).encode())
-            for checksum in _record_checksums(pathlib.Path(part.filename)):
+        for file in builder.info.splits[split].file_instructions:
+            digest.update(json.dumps([file.skip, file.take]).encode())
+            for checksum in _record_checksums(pathlib.Path(file.filename)):
                 digest.update(checksum)
     return digest.hexdigest()
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from doap_tf.data import PatchGroups
+from doap_tf.data import groups_from_tfds
 from doap_tf.errors import InputError
 
 
@@ -65,7 +65,7 @@ def named(data_dir):
 
 @pytest.mark.parametrize("splits", [["v_two", "v_one"], "v_two+v_one"])
 def test_patches_are_resized_as_for_inference(named, tmp_path, splits):
-    groups = PatchGroups.from_tfds(named, splits, 32, tmp_path)
+    groups = groups_from_tfds(named, splits, 32, tmp_path)
     assert groups.patches.shape == (24, 32, 32)
     assert groups.sequence_names == ("v_two", "v_one")
     assert groups.group.tolist() == np.repeat(np.arange(8), 3).tolist()
@@ -81,7 +81,7 @@ def test_patches_are_resized_as_for_inference(named, tmp_path, splits):
 
 def test_groups_of_any_size_without_sequences(data_dir, tmp_path):
     builder = TinyGroups(config="plain", data_dir=data_dir)
-    groups = PatchGroups.from_tfds(builder, "v_one", 65, tmp_path)
+    groups = groups_from_tfds(builder, "v_one", 65, tmp_path)
     assert sorted(groups.group_sizes) == [1, 2, 3, 4]
     assert groups.sequence_names == () and (groups.sequence == -1).all()
     for group, example in enumerate(builder.as_dataset(split="v_one")):
@@ -90,16 +90,16 @@ def test_groups_of_any_size_without_sequences(data_dir, tmp_path):
 
 
 def test_the_second_time_the_cache_is_loaded(named, tmp_path, monkeypatch):
-    first = PatchGroups.from_tfds(named, "v_one", 32, tmp_path)
+    first = groups_from_tfds(named, "v_one", 32, tmp_path)
     monkeypatch.setattr(named, "as_dataset", lambda **_: pytest.fail("read again"))
-    again = PatchGroups.from_tfds(named, "v_one", 32, tmp_path)
+    again = groups_from_tfds(named, "v_one", 32, tmp_path)
     assert again.directory == first.directory and isinstance(again.patches, np.memmap)
     assert again.content_hash() == first.content_hash()
 
 
 def test_other_content_or_settings_never_reuse_a_cache(named, tmp_path):
     folders = {
-        PatchGroups.from_tfds(builder, splits, size, tmp_path / "cache").directory
+        groups_from_tfds(builder, splits, size, tmp_path / "cache").directory
         for builder, splits, size in (
             (named, "v_one", 32),
             (named, "v_two", 32),
@@ -112,19 +112,19 @@ def test_other_content_or_settings_never_reuse_a_cache(named, tmp_path):
     }
     assert len(folders) == 7
     same = prepared(tmp_path / "elsewhere")
-    assert PatchGroups.from_tfds(same, "v_one", 32, tmp_path / "cache").directory in folders
+    assert groups_from_tfds(same, "v_one", 32, tmp_path / "cache").directory in folders
 
 
 def test_no_permission_in_the_cache_folder(named, read_only_folder):
     with pytest.raises(InputError, match=r"cannot write patch groups .*Permission denied"):
-        PatchGroups.from_tfds(named, "v_one", 32, read_only_folder)
+        groups_from_tfds(named, "v_one", 32, read_only_folder)
     assert not any(read_only_folder.iterdir())
 
 
 def test_no_room_in_the_cache_folder(named, tmp_path, small_disk):
     small_disk(5000)
     with pytest.raises(InputError, match=r"cannot write patch groups .*too large"):
-        PatchGroups.from_tfds(named, "v_one", 32, tmp_path)
+        groups_from_tfds(named, "v_one", 32, tmp_path)
     assert not any(tmp_path.iterdir())
 
 
@@ -138,22 +138,22 @@ def test_an_interruption_leaves_nothing(named, tmp_path, monkeypatch):
 
     monkeypatch.setattr(named, "as_dataset", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        PatchGroups.from_tfds(named, ["v_one", "v_two"], 32, tmp_path)
+        groups_from_tfds(named, ["v_one", "v_two"], 32, tmp_path)
     assert not any(tmp_path.iterdir())
 
 
 def test_bad_input(named, tmp_path):
     with pytest.raises(InputError, match="does not hold groups of patches"):
         images = TinyGroups(config="images", data_dir=tmp_path)
-        PatchGroups.from_tfds(images, "v_one", 32, tmp_path)
+        groups_from_tfds(images, "v_one", 32, tmp_path)
     with pytest.raises(InputError, match="no split 'train'; it has v_one, v_two"):
-        PatchGroups.from_tfds(named, "train", 32, tmp_path)
+        groups_from_tfds(named, "train", 32, tmp_path)
     with pytest.raises(InputError, match="is not prepared in"):
         empty = TinyGroups(config="named", data_dir=tmp_path / "empty")
-        PatchGroups.from_tfds(empty, "v_one", 32, tmp_path)
+        groups_from_tfds(empty, "v_one", 32, tmp_path)
     damaged = prepared(tmp_path / "damaged")
     (record,) = damaged.info.splits["v_one"].filepaths
     record.write_bytes(record.read_bytes()[:-7])
     with pytest.raises(InputError, match="is truncated"):
-        PatchGroups.from_tfds(damaged, "v_one", 32, tmp_path / "cache")
+        groups_from_tfds(damaged, "v_one", 32, tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
