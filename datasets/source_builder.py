@@ -21,8 +21,8 @@ from doap_tf.progress import progress
 from doap_tf.readers import original_files
 
 
-def _is_of_disk(error: Exception) -> bool:
-    """Whether the disk refused to write."""
+def _disk_refused(error: Exception) -> bool:
+    """Returns whether an error says that the disk could not be written to."""
     if isinstance(error, OSError):
         return True
     import tensorflow as tf  # only now, because it takes seconds
@@ -134,7 +134,7 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
                 shutil.rmtree(self._downloads, ignore_errors=True)
             raise
         except Exception as error:
-            if not _is_of_disk(error):
+            if not _disk_refused(error):
                 raise
             raise InputError(
                 f"cannot prepare {self.name} in {root}: {error}; give a data_dir that can be "

@@ -10,8 +10,7 @@ import skimage.data
 
 import doap_tf
 from doap_tf.metrics import retrieval_average_precisions
-from doap_tf.patch_generation.groups import GroupSettings, cut_groups
-from doap_tf.patch_generation.scenes import default_scenes
+from doap_tf.patch_generation import GroupSettings, sample_groups
 
 
 def assert_unchanged(name, value, expected, band):
@@ -39,9 +38,7 @@ def test_right_matches_of_the_sample_pair():
 
 
 def test_mean_average_precision_of_the_sample_groups():
-    settings = GroupSettings(patch_size=32, max_groups=100)
-    cut = [cut_groups(scene, settings).patches for scene in default_scenes()[1]]
-    patches = np.concatenate(cut)
+    patches = sample_groups(GroupSettings(patch_size=32, max_groups=100))
     numbers = np.repeat(np.arange(len(patches)), patches.shape[1])
     for name, expected in {"doap-fast-128": 0.8954, "doap-tiny-256b": 0.8553}.items():
         descriptor = doap_tf.from_pretrained(name)

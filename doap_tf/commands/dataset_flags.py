@@ -51,8 +51,8 @@ def dataset_source(*more: str, **settings: Any) -> "DatasetSource":
     return DatasetSource(FLAGS.dataset, options, FLAGS.data_dir, **settings)
 
 
-def tell_default_photographs() -> None:
-    """Says it in a line if the photographs are not the user's own."""
+def print_default_photographs() -> None:
+    """Prints a line if the photographs are those of scikit-image, because none were given."""
     if FLAGS.dataset in (None, "photo_patches") and FLAGS.source is None:
         print(
             "photographs: those of scikit-image; --source=FOLDER_OR_GLOB takes your own", flush=True

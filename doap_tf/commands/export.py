@@ -104,8 +104,10 @@ def _refusals(directory: pathlib.Path) -> Iterator[None]:
 
 
 def _load_groups(network):
+    import numpy as np
+
     from doap_tf.data import PatchGroups
-    from doap_tf.data.preparation import sample_groups
+    from doap_tf.patch_generation import GroupSettings, sample_groups
 
     if FLAGS.groups:
         return PatchGroups.load(FLAGS.groups)
@@ -114,7 +116,13 @@ def _load_groups(network):
         "of the training",
         flush=True,
     )
-    return sample_groups(network.input_size, network.magnification)
+    size = network.input_size
+    patches = sample_groups(GroupSettings(size, network.magnification))
+    return PatchGroups.from_arrays(
+        patches.reshape(-1, size, size),
+        np.repeat(np.arange(len(patches)), patches.shape[1]),
+        source="photographs of scikit-image",
+    )
 
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
@@ -134,7 +142,7 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
             temporary.write_bytes(model)
         print(directory / f"{name}.onnx")
     if "tflite" in FLAGS.formats:
-        patches = None if calibration is None else calibration_patches(calibration)
+        patches = None if calibration is None else calibration_patches(calibration.patches)
         sizes = [None, *map(int, FLAGS.batch_sizes)]
         for path in export_tflite(network, directory, name, FLAGS.precisions, sizes, patches):
             exported[path.stem.removeprefix(f"{name}-")] = path

@@ -14,7 +14,7 @@ from doap_tf import command_line
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
-    tell_default_photographs,
+    print_default_photographs,
 )
 from doap_tf.errors import InputError
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
             from doap_tf.beam import pipeline_options
 
             pipeline_options(FLAGS.beam_options)  # before anything is written
-        tell_default_photographs()
+        print_default_photographs()
         groups = source.write(FLAGS.output, FLAGS.size, FLAGS.label_mining)
         cut_at = f", magnification {groups.magnification:g}" if groups.magnification else ""
         print(

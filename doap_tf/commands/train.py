@@ -17,7 +17,7 @@ from doap_tf import command_line, runs
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
-    tell_default_photographs,
+    print_default_photographs,
 )
 from doap_tf.errors import InputError
 
@@ -388,7 +388,7 @@ def _load_groups(size: int):
     from doap_tf.data import PatchGroups, mine_labels
 
     if FLAGS.dataset:
-        tell_default_photographs()
+        print_default_photographs()
         train, validation = _dataset_source().load(size, FLAGS.label_mining)
         parts = [train]
     else:

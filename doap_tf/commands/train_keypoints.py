@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags, logging
 
 from doap_tf import runs
-from doap_tf.commands.dataset_flags import tell_default_photographs
+from doap_tf.commands.dataset_flags import print_default_photographs
 from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _scenes() -> "tuple[list[Scene], list[Scene]]":
     from doap_tf.patch_generation.scenes import default_scenes, find_scenes, split_scenes
 
     if FLAGS.source is None:
-        tell_default_photographs()
+        print_default_photographs()
         train, held_out = default_scenes()
         held_out = held_out if FLAGS.validation_fraction else []
     else:

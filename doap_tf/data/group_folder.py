@@ -98,7 +98,7 @@ def write_mined_labels(path: pathlib.Path, cluster: np.ndarray, far_apart: np.nd
         np.savez_compressed(temporary, cluster=cluster, far_apart=far_apart)
 
 
-def read_mined_labels(path: pathlib.Path) -> dict[str, np.ndarray]:
+def read_mined_labels(path: pathlib.Path) -> dict[str, Any]:
     """Returns the `cluster` and `far_apart` that `write_mined_labels` wrote, by name."""
     try:
         with np.load(path) as mined:

@@ -8,8 +8,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from doap_tf.data.builders import builder_class
 from doap_tf.data.group_folder import open_group_folder
 from doap_tf.data.label_mining import MINED_SIZE, mine_labels
@@ -19,22 +17,6 @@ from doap_tf.errors import InputError
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
-
-
-def sample_groups(size: int, magnification: float) -> PatchGroups:
-    """Cuts patch groups from two photographs of scikit-image, to calibrate or measure on."""
-    from doap_tf.patch_generation import GroupSettings, default_scenes, generate_groups
-
-    settings = GroupSettings(patch_size=size, magnification=magnification)
-    cut = [groups.patches for _, groups in generate_groups(default_scenes()[1], settings, 1)]
-    patches = np.concatenate(cut)
-    numbers = np.repeat(np.arange(len(patches)), patches.shape[1])
-    return PatchGroups.from_arrays(
-        patches.reshape(-1, size, size),
-        numbers,
-        source="photographs of scikit-image",
-        magnification=magnification,
-    )
 
 
 class TrainingGroups(NamedTuple):

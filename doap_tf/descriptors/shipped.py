@@ -18,13 +18,15 @@ _PACKAGE = pathlib.Path(__file__).parents[1]
 _CONVERSION = """
 import sys
 from doap_tf import files
-from doap_tf.data.preparation import sample_groups
 from doap_tf.descriptors.weights_file import read_weights
 from doap_tf.export import calibration_patches, convert_to_tflite
+from doap_tf.patch_generation import GroupSettings, sample_groups
 for weights, path in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
     network, patches = read_weights(weights), None
     if sys.argv[1] == "int8":
-        patches = calibration_patches(sample_groups(network.input_size, network.magnification))
+        size = network.input_size
+        sample = sample_groups(GroupSettings(size, network.magnification))
+        patches = calibration_patches(sample.reshape(-1, size, size))
     model = convert_to_tflite(network, sys.argv[1], representative_patches=patches)
     with files.write_atomically(path) as temporary:
         temporary.write_bytes(model)

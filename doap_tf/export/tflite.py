@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf import files, tflite_metadata
-from doap_tf.data import PatchGroups
 from doap_tf.descriptors.shipped import PRECISIONS
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import FrozenNetwork
@@ -52,10 +51,10 @@ def export_tflite(
     return list(models)
 
 
-def calibration_patches(groups: PatchGroups) -> np.ndarray:
-    """Returns patches, uint8 [P, S, S], from which int8 takes the ranges of activations."""
-    rows = np.random.default_rng(0).permutation(len(groups))[:_CALIBRATION_PATCHES]
-    return np.asarray(groups.patches[np.sort(rows)])
+def calibration_patches(patches: np.ndarray) -> np.ndarray:
+    """Returns some of uint8 [P, S, S], from which int8 takes the ranges of activations."""
+    rows = np.random.default_rng(0).permutation(len(patches))[:_CALIBRATION_PATCHES]
+    return np.asarray(patches[np.sort(rows)])
 
 
 def convert_to_tflite(

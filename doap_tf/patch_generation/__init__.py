@@ -1,6 +1,12 @@
 """Training patches and pairs of views, cut from photographs, webcam images and sequences."""
 
-from doap_tf.patch_generation.groups import Groups, GroupSettings, cut_groups, generate_groups
+from doap_tf.patch_generation.groups import (
+    Groups,
+    GroupSettings,
+    cut_groups,
+    generate_groups,
+    sample_groups,
+)
 from doap_tf.patch_generation.scenes import (
     KINDS,
     Scene,
@@ -22,6 +28,7 @@ __all__ = [
     "default_scenes",
     "find_scenes",
     "generate_groups",
+    "sample_groups",
     "split_scenes",
     "write_strips",
 ]

@@ -32,7 +32,7 @@ from doap_tf.patch_generation.frame_jitter import (
 )
 from doap_tf.patch_generation.photographs import read_photograph
 from doap_tf.patch_generation.photometric import augment_photometrically
-from doap_tf.patch_generation.scenes import Scene
+from doap_tf.patch_generation.scenes import Scene, default_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
 from doap_tf.progress import progress
@@ -140,6 +140,12 @@ def generate_groups(
             yield scene, groups
     if not found:
         raise InputError(f"none of {len(scenes)} scenes has groups of patches; see the warnings.")
+
+
+def sample_groups(settings: GroupSettings) -> np.ndarray:
+    """Cuts two photographs of scikit-image, to calibrate or measure on; uint8 [n, 16, S, S]."""
+    scenes = default_scenes()[1]
+    return np.concatenate([groups.patches for _, groups in generate_groups(scenes, settings, 1)])
 
 
 def _cut_or_explain(scene: Scene, settings: GroupSettings) -> Groups:

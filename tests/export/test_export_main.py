@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import doap_tf
 from doap_tf import tflite_metadata
-from doap_tf.data.preparation import sample_groups
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+from doap_tf.patch_generation import GroupSettings, sample_groups
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -67,7 +67,7 @@ def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "sample photographs" in done.stdout
     exported = doap_tf.from_pretrained(tmp_path / "doap-tiny-256b-int8.tflite")
-    patches = sample_groups(32, 14.0).patches[:200]
+    patches = sample_groups(GroupSettings(32)).reshape(-1, 32, 32)[:200]
     expected = doap_tf.from_pretrained("doap-tiny-256b").describe(patches)
     differing = np.bitwise_count(expected ^ exported.describe(patches)).sum(axis=1)
     assert differing.mean() < 0.05 * exported.dimension
