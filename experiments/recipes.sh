@@ -60,7 +60,7 @@ runs | xargs -P "$jobs" -L 1 bash -c 'train "$@"' train
 
 score() {
   models=$(find "$out/runs" -path "$out/runs/$2/model.keras" -printf '%h\n' | sort | paste -sd,)
-  python evaluate_main.py --benchmark="$1" --model="$models,rootsift" --report_dir="$out/reports" "${@:3}"
+  python evaluate_main.py --benchmark="$1" --model="$models,sift,rootsift" --report_dir="$out/reports" "${@:3}"
 }
 score ubc 'ubc*' --data_dir="$out/data/ubc/test/notredame"
 score hpatches '*' --data_dir="$out/data/hpatches/test" --split=all --verification_pairs=200000
