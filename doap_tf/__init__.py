@@ -1,32 +1,9 @@
-"""Local image descriptors optimised for Average Precision (DOAP), in TensorFlow."""
+"""Local image descriptors optimised for Average Precision (DOAP), in TensorFlow.
 
-from typing import TYPE_CHECKING
+`__init__.pyi` says which names a package has and which module each is imported from on first use:
+training from a folder of patch groups needs neither OpenCV nor TFDS.
+"""
 
-from doap_tf.lazy import lazy_names
-from doap_tf.version import __version__
+import lazy_loader
 
-if TYPE_CHECKING:
-    from doap_tf.descriptors.descriptor import Descriptor
-    from doap_tf.descriptors.registry import from_pretrained, list_pretrained
-    from doap_tf.matching import DescriptorExtractor, match_images
-
-__all__ = [
-    "Descriptor",
-    "DescriptorExtractor",
-    "__version__",
-    "from_pretrained",
-    "list_pretrained",
-    "match_images",
-]
-
-# Training from a folder of patch groups needs neither OpenCV nor TFDS.
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "Descriptor": "doap_tf.descriptors.descriptor",
-        "DescriptorExtractor": "doap_tf.matching",
-        "from_pretrained": "doap_tf.descriptors.registry",
-        "list_pretrained": "doap_tf.descriptors.registry",
-        "match_images": "doap_tf.matching",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

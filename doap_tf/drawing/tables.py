@@ -13,13 +13,13 @@ class Table:
     Attributes:
         rows: Row → column → value; a row may lack columns.
         head: Heading of the column of row names.
-        form: Turns a value into text.
+        format_value: Turns a value into text.
         title: What the table shows.
     """
 
     rows: Mapping[str, Mapping[str, Any]]
     head: str = "model"
-    form: Callable[[Any], str] = str
+    format_value: Callable[[Any], str] = str
     title: str = ""
 
     def cells(self) -> list[list[str]]:
@@ -28,7 +28,7 @@ class Table:
         return [
             [self.head, *columns],
             *(
-                [name, *(self.form(row[column]) if column in row else "" for column in columns)]
+                [name, *(self.format_value(row[key]) if key in row else "" for key in columns)]
                 for name, row in self.rows.items()
             ),
         ]

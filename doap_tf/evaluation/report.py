@@ -82,7 +82,7 @@ def comparison_tables(results: Sequence[Result]) -> list[Table]:
     for result in results:
         for title, columns in result.details.items():
             rows.setdefault(title, {})[result.model.name] = columns
-    return [Table(by_model, form=percent, title=title) for title, by_model in rows.items()]
+    return [Table(by_model, format_value=percent, title=title) for title, by_model in rows.items()]
 
 
 def _report_folder(parent: pathlib.Path, name: str, records: Mapping[str, str]) -> pathlib.Path:

@@ -81,7 +81,7 @@ def agreement(expected: np.ndarray, found: np.ndarray) -> dict[str, float]:
 
 def as_table(record: dict[str, Any]) -> str:
     """Returns the scores of a record as a Markdown table, one row per model."""
-    return Table(record["scores"], form=_cell).markdown()
+    return Table(record["scores"], format_value=_cell).markdown()
 
 
 def _cell(value: float | int | None) -> str:

@@ -1,6 +1,6 @@
 from doap_tf.drawing.tables import Table, percent, score_table
 
-TABLE = Table({"a": {"x": 0.5}, "bb": {"y & z": 1.0}}, form=percent)
+TABLE = Table({"a": {"x": 0.5}, "bb": {"y & z": 1.0}}, format_value=percent)
 
 
 def test_missing_values_are_empty():
