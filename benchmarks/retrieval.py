@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import measuring
 
 from doap_tf import command_line
+from doap_tf.appearance import PRESETS
+from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
@@ -32,7 +34,6 @@ from doap_tf.matching import (
     shortlist,
 )
 from doap_tf.matching.collection import InProcess
-from doap_tf.patch_generation.photometric import augment_photometrically
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("photos", None, "Folder of photographs to make collections of.")
@@ -147,7 +148,10 @@ def make_collection(photos: dict[str, pathlib.Path], size: int, folder: str) -> 
                 photo, homography, (_WIDTH, _HEIGHT), borderMode=cv2.BORDER_REFLECT
             )
             name = f"{number:04d}-{view}.png"
-            cv2.imwrite(str(pathlib.Path(folder) / name), augment_photometrically(image, random))
+            cv2.imwrite(
+                str(pathlib.Path(folder) / name),
+                change_appearance(image, PRESETS["camera"], random),
+            )
             overlapping |= {
                 frozenset((name, other))
                 for other, theirs in views.items()

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow_datasets.public_api as tfds
 
+from doap_tf.appearance import preset
 from doap_tf.datasets.source_builder import CutPatchesBuilder, hash_file
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.groups import Groups, GroupSettings, generate_groups
@@ -51,6 +52,7 @@ class Builder(CutPatchesBuilder):
         "seed",
         "detector",
         "jitter",
+        "appearance",
         "beam_options",
     )
     VERSION = tfds.core.Version("1.1.0")
@@ -125,6 +127,7 @@ class Builder(CutPatchesBuilder):
         kind: str = "photos",
         data_dir: str | os.PathLike | None = None,
         beam_options: str | None = None,
+        appearance: str = "camera",
         **settings: Any,
     ) -> "Builder":
         """See the base class; patches are cut at the size that is needed."""
@@ -133,7 +136,7 @@ class Builder(CutPatchesBuilder):
             kind=kind,
             data_dir=data_dir,
             beam_options=beam_options,
-            settings=GroupSettings(patch_size=size, **settings),
+            settings=GroupSettings(patch_size=size, appearance=preset(appearance), **settings),
             validation_fraction=validation_fraction,
             parts=(part,),
         )
@@ -188,7 +191,10 @@ def _with_absolute_files(scene: Scene) -> Scene:
 
 
 def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:
-    digest = hashlib.sha256(json.dumps(dataclasses.asdict(settings), sort_keys=True).encode())
+    values = dataclasses.asdict(settings)
+    if settings.appearance == GroupSettings.appearance:
+        del values["appearance"]  # groups that were cut before it could be chosen
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     for split, members in scenes.items():
         for scene in members:
             for file in scene.files:

@@ -78,17 +78,21 @@ def draw_effects(
     return drawn
 
 
+def without_scene(drawn: dict[str, tuple]) -> dict[str, tuple]:
+    """Returns those of the drawn effects that are a camera's."""
+    return {name: drawn[name] for name in drawn if name not in SCENE_EFFECTS}
+
+
 def apply_effects(view: np.ndarray, drawn: dict[str, tuple]) -> np.ndarray:
     """Applies drawn effects to a view uint8 [H, W]."""
-    scene = [name for name in drawn if name in SCENE_EFFECTS]
-    if scene:
+    camera = without_scene(drawn)
+    if len(camera) < len(drawn):
         values = view.astype(np.float32)
-        for name in scene:
+        for name in [name for name in drawn if name not in camera]:
             values = EFFECTS[name](values, *drawn[name])
         view = _to_bytes(values)
-    for name in drawn:
-        if name in CAMERA_EFFECTS:
-            view = EFFECTS[name](view, *drawn[name])
+    for name, parameters in camera.items():
+        view = EFFECTS[name](view, *parameters)
     return view
 
 

@@ -75,6 +75,11 @@ class Appearance:
         names = dict.fromkeys((*SCENE_EFFECTS, *CAMERA_EFFECTS), NEVER)
         return cls(share=1.0, **(names | effects))  # type: ignore[arg-type]
 
+    def of_scene(self) -> "Appearance":
+        """Returns these settings without the effects of a camera."""
+        never = dict.fromkeys(CAMERA_EFFECTS, NEVER)
+        return dataclasses.replace(self, **never)  # type: ignore[arg-type]
+
     def probabilities(self, names: tuple[str, ...]) -> dict[str, float]:
         """Returns the probabilities of those of the named effects that can occur at all."""
         effects: dict[str, Effect] = {name: getattr(self, name) for name in names}
@@ -92,3 +97,10 @@ PRESETS = {
     "light": Appearance(random_convolution=NEVER, negative=NEVER, falling=0.0),
     "strong": Appearance(),
 }
+
+
+def preset(name: str) -> Appearance:
+    """Returns the settings of a name."""
+    if name not in PRESETS:
+        raise InputError(f"appearance must be one of {', '.join(PRESETS)}, not {name!r}.")
+    return PRESETS[name]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from doap_tf import command_line
+from doap_tf.appearance import PRESETS
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
@@ -35,7 +36,7 @@ define_dataset_flags("photo_patches")
 flags.DEFINE_float("magnification", None, "Half a patch's side over its frame's radius; 14.")
 flags.DEFINE_integer("max_groups", None, "Maximum number of groups per scene; 500.")
 flags.DEFINE_float("max_overlap", None, "Maximum overlap of the patches of two groups; 0.5.")
-flags.DEFINE_integer("seed", None, "Of viewpoints, jitter and photometric augmentation; 0.")
+flags.DEFINE_integer("seed", None, "Of viewpoints, jitter and changes of appearance; 0.")
 
 flags.DEFINE_string(
     "detector", None, "Detector of the frames; hpatches, the three of HPatches, by default."
@@ -45,6 +46,13 @@ flags.DEFINE_enum(
     None,
     ["hpatches", "learned"],
     "Errors of the frames: HPatches' at three levels (default), or those of the learned detector.",
+)
+
+flags.DEFINE_enum(
+    "appearance",
+    None,
+    list(PRESETS),
+    "Changes of appearance: a camera's (default), of light as well, or all (docs/appearance.md).",
 )
 
 flags.DEFINE_string(
@@ -57,7 +65,7 @@ flags.DEFINE_string(
 
 _CUTTING = (
     *("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter"),
-    "beam_options",
+    *("appearance", "beam_options"),
 )
 _SHOWN = 16  # groups on a sheet, and patches per group
 

@@ -129,6 +129,9 @@ flags.DEFINE_string(
     "Folder of folders, each of images of one place and size, such as a webcam's: a fifth of the "
     "pairs of views show two of them.",
 )
+flags.DEFINE_string(
+    "appearance", "camera", "Changes of the views: camera, light or strong (docs/appearance.md)."
+)
 flags.DEFINE_string("descriptor", "doap-128", "Network whose ranking makes a place worth finding.")
 flags.DEFINE_integer("view_size", 224, "Side of a view; a multiple of 8 and of --stride.")
 flags.DEFINE_float(
@@ -157,7 +160,8 @@ _OF_BOTH = frozenset(
     | {"checkpoint_every", "validate_every", "log_every"}
 )
 _OF_KEYPOINTS = frozenset(
-    {"aligned_source", "descriptor", "view_size", "keypoint_cost", "stride", "filters"}
+    {"aligned_source", "appearance", "descriptor", "view_size", "keypoint_cost"}
+    | {"stride", "filters"}
 )  # the other flags are of descriptors
 
 _BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail

@@ -26,6 +26,7 @@ def train_keypoints() -> None:
     import cv2
     import tensorflow as tf
 
+    from doap_tf.appearance import preset
     from doap_tf.patch_generation.view_pairs import ViewPairs
     from doap_tf.training.keypoint_objective import KeypointObjective
     from doap_tf.training.keypoint_trainer import KeypointTrainer
@@ -40,7 +41,7 @@ def train_keypoints() -> None:
     with strategy.scope():
         objective = KeypointObjective(_descriptor(config.descriptor, on_gpu), config.view_size)
     cv2.setNumThreads(1)  # a thread per core cuts views
-    pairs = ViewPairs(scenes, config.view_size, config.seed)
+    pairs = ViewPairs(scenes, config.view_size, config.seed, preset(config.appearance))
     validation = None
     if held_out:
         validation = KeypointValidation(

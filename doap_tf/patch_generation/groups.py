@@ -11,6 +11,13 @@ import cv2
 import numpy as np
 from absl import logging
 
+from doap_tf.appearance import PRESETS, Appearance
+from doap_tf.appearance.array_effects import (
+    apply_effects,
+    change_appearance,
+    draw_effects,
+    without_scene,
+)
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import DETECTORS, detect
@@ -31,7 +38,6 @@ from doap_tf.patch_generation.frame_jitter import (
     jitter_frames,
 )
 from doap_tf.patch_generation.photographs import read_photograph
-from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import Scene, default_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
@@ -62,10 +68,12 @@ class GroupSettings:
             keypoints (docs/experiments/magnification.md), HPatches has 5.
         max_groups: maximum number of groups per scene.
         max_overlap: maximum overlap of the ellipses in HPatches' patches of two groups.
-        seed: of viewpoints, jitter and photometric augmentation.
+        seed: of viewpoints, jitter and changes of appearance.
         detector: `hpatches`, the three detectors of HPatches, or one of `DETECTORS`.
         jitter: `hpatches`, affine errors at three levels, or `learned`, circles with the errors
             that the learned detector makes, of one level.
+        appearance: changes of the views of a photograph; aligned images get those of the scene,
+            sequences none.
     """
 
     patch_size: int = 65
@@ -75,6 +83,7 @@ class GroupSettings:
     seed: int = 0
     detector: str = _HPATCHES
     jitter: str = _HPATCHES
+    appearance: Appearance = PRESETS["camera"]
 
     def __post_init__(self) -> None:
         for name in ("patch_size", "magnification", "max_groups"):
@@ -173,9 +182,13 @@ def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) 
     visible = np.ones(len(frames), dtype=bool)
     for _ in range(_TARGETS):
         view, homography = change_viewpoint(image, rng)
-        images.append(augment_photometrically(view, rng))
+        drawn = draw_effects(settings.appearance, view.shape, rng)
+        camera = without_scene(drawn)
+        # Effects of the scene lower the correlation of places that stay visible.
+        judged = apply_effects(view, camera)
+        images.append(judged if len(camera) == len(drawn) else apply_effects(view, drawn))
         homographies.append(homography)
-        seen_again = appearance_vectors(images[-1], transform_frames(frames, homography))
+        seen_again = appearance_vectors(judged, transform_frames(frames, homography))
         visible &= (seen * seen_again).sum(axis=1) >= MIN_CORRELATION
     return _cut_images(frames[visible], images, homographies, settings, rng)
 
@@ -241,10 +254,11 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     lottery = np.where(visible, rng.random(visible.shape), -1)
     lottery[np.arange(len(frames)), reference] = 2
     members = np.argsort(-lottery, axis=1)[:, : _TARGETS + 1]
+    of_scene = settings.appearance.of_scene()
     groups = _cut_views(
         frames,
         members,
-        lambda index: _read_photo(files[index]),
+        lambda index: change_appearance(_read_photo(files[index]), of_scene, rng),
         [np.eye(3)] * len(files),
         settings,
         rng,

@@ -10,10 +10,11 @@ import cv2
 import numpy as np
 from absl import logging
 
+from doap_tf.appearance import PRESETS, Appearance
+from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.errors import InputError
 from doap_tf.parallel import parallel_map
 from doap_tf.patch_generation.photographs import read_photograph
-from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import Scene
 
 _ALIGNED_SHARE = 0.2  # of the pairs, where there are aligned scenes
@@ -25,7 +26,7 @@ _LOG_STRETCH = 0.3  # maximum
 _TILT = 0.12  # standard deviation of the perspective, over the side of a view
 _SHIFT = 0.1  # standard deviation of a view's centre, in halves of its side
 _FIRST_STRENGTH = 0.3  # of stretch and tilt in the first view
-_FIRST_AUGMENTED = 0.5  # share of the first views that are augmented; all the second ones are
+_FIRST_CHANGED = 0.5  # share of the first views whose appearance changes; all second ones' does
 _BLUR = 0.45  # σ of the blur assumed in a photograph, in pixels
 
 
@@ -57,13 +58,20 @@ class ViewPairs:
         scenes: Photographs and aligned scenes.
         size: Side of a view.
         seed: Chooses the pairs.
+        appearance: Changes of half of the first views and of all the second ones.
 
     Attributes:
         names: Names of the scenes that are used.
     """
 
-    def __init__(self, scenes: Sequence[Scene], size: int, seed: int = 0):
-        self._size, self._seed = size, seed
+    def __init__(
+        self,
+        scenes: Sequence[Scene],
+        size: int,
+        seed: int = 0,
+        appearance: Appearance = PRESETS["camera"],
+    ):
+        self._size, self._seed, self._appearance = size, seed, appearance
         self._photographs: list[list[np.ndarray]] = []
         self._aligned: list[list[np.ndarray]] = []
         self.names: list[str] = []
@@ -138,9 +146,9 @@ class ViewPairs:
         ]
         first, first_inside = self._cut(one, maps[0], scales[0])
         second, second_inside = self._cut(two, maps[1], scales[1])
-        if rng.random() < _FIRST_AUGMENTED:
-            first = augment_photometrically(first, rng)
-        second = augment_photometrically(second, rng)
+        if rng.random() < _FIRST_CHANGED:
+            first = change_appearance(first, self._appearance, rng)
+        second = change_appearance(second, self._appearance, rng)
         homography = np.linalg.inv(maps[1]) @ maps[0]
         homography = (homography / homography[2, 2]).astype(np.float32)
         return first, second, first_inside, second_inside, homography

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+from doap_tf.appearance import preset
 from doap_tf.errors import InputError
 from doap_tf.training.config import check_run
 from doap_tf.training.keypoint_objective import CELL
@@ -18,6 +19,7 @@ class KeypointConfig:
         steps: Number of updates.
         seed: Of weights, views and the places that are ranked.
         view_size: Side of a view; a multiple of 8 and of `stride`.
+        appearance: Name of the changes of the views' appearance.
         descriptor: Name or path of the network that ranks places.
         keypoint_cost: Of a keypoint, in the second half of the run; it rises to that from 0.02.
         stride: Of the network.
@@ -36,6 +38,7 @@ class KeypointConfig:
     steps: int = 8_500
     seed: int = 0
     view_size: int = 224
+    appearance: str = "camera"
     descriptor: str = "doap-128"
     keypoint_cost: float = 0.5
     stride: int = 2
@@ -51,6 +54,7 @@ class KeypointConfig:
 
     def __post_init__(self) -> None:
         check_run(self)
+        preset(self.appearance)
         if not 0 <= self.keypoint_cost < 1:
             raise InputError(f"keypoint_cost must be in [0, 1), not {self.keypoint_cost}.")
         if self.stride < 1 or not self.filters or min(self.filters) < 1:

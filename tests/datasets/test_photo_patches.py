@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
+from doap_tf.appearance import PRESETS
 from doap_tf.datasets.hpatches import hpatches_dataset_builder
 from doap_tf.datasets.photo_patches import photo_patches_dataset_builder
 from doap_tf.errors import InputError
@@ -89,6 +90,7 @@ def test_the_config_is_named_after_contents_and_settings(photographs, tmp_path):
         config_name(moved, tmp_path, settings=GroupSettings(max_groups=12, seed=1)),
         config_name(moved, tmp_path, validation_fraction=0.0),
         config_name(moved, tmp_path, kind="aligned"),
+        config_name(moved, tmp_path, settings=GroupSettings(appearance=PRESETS["strong"])),
     }
     picture = moved / "1.png"
     content = picture.read_bytes()
@@ -97,7 +99,19 @@ def test_the_config_is_named_after_contents_and_settings(photographs, tmp_path):
     picture.write_bytes(content)
     picture.rename(moved / "one.png")
     names.add(config_name(moved, tmp_path))
-    assert len(names) == 6
+    assert len(names) == 7
+
+
+def test_the_settings_of_earlier_preparations_keep_their_hash():
+    known = "36ddfb415ae96773d0ecd01b1ab3a77a79b44c3f8ccf73022c4118fa752005f6"
+    assert photo_patches_dataset_builder._hash_contents({}, GroupSettings()) == known
+
+
+def test_an_unknown_appearance_is_refused(photographs, tmp_path):
+    with pytest.raises(InputError, match="camera, light, strong, not 'dark'"):
+        photo_patches_dataset_builder.Builder.for_training(
+            "train", 32, 0.1, source=photographs, data_dir=tmp_path, appearance="dark"
+        )
 
 
 def test_other_contents_never_reuse_a_preparation(photographs, tmp_path):

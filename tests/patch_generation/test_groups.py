@@ -5,13 +5,14 @@ import cv2
 import numpy as np
 import pytest
 
+from doap_tf.appearance import PRESETS, Appearance, Effect
+from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import inside, scale_frames
 from doap_tf.features.overlap import overlapping_pairs
 from doap_tf.patch_generation.groups import GroupSettings, cut_groups, generate_groups
-from doap_tf.patch_generation.photometric import augment_photometrically
 from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
 from tests.features.pictures import photograph
@@ -65,7 +66,7 @@ def webcam_folder(tmp_path):
     folder.mkdir(parents=True)
     image, rng = photograph("camera"), np.random.default_rng(0)
     for number in range(9):
-        cv2.imwrite(str(folder / f"{number}.png"), augment_photometrically(image, rng))
+        cv2.imwrite(str(folder / f"{number}.png"), change_appearance(image, PRESETS["camera"], rng))
     return folder
 
 
@@ -246,3 +247,14 @@ def test_unusable_photographs_are_skipped_by_name(photo_folder, tmp_path, proces
 def test_impossible_settings_are_named(field, value):
     with pytest.raises(InputError, match=f"{field} .* not '?{value}"):
         GroupSettings(**{field: value})
+
+
+@pytest.mark.parametrize("kind", ["photos", "aligned"])
+def test_effects_of_the_scene_do_not_delete_their_own_groups(photo_folder, webcam_folder, kind):
+    scene = find_scenes({"photos": photo_folder, "aligned": webcam_folder.parent}[kind], kind)[0]
+    plain, negative = (
+        cut_groups(scene, dataclasses.replace(SETTINGS, appearance=appearance))
+        for appearance in (Appearance.only(), Appearance.only(negative=Effect()))
+    )
+    np.testing.assert_array_equal(plain.frames, negative.frames)
+    assert correlation(plain.patches[:, 1:], negative.patches[:, 1:]).mean() < -0.9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import skimage.data
 
+from doap_tf.appearance import Appearance, Effect
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.view_pairs import ViewPairs
@@ -86,6 +87,17 @@ def test_aligned_scenes_give_pairs_of_two_images(photographs, webcam):
     negative = correlations(mixed.batch(0, 40)) < 0
     assert 2 <= negative.sum() <= 16
     assert str(mixed) == "2 photographs and 1 aligned scene"
+
+
+def test_views_change_as_the_appearance_says(photographs):
+    plain, negative = (
+        ViewPairs(find_scenes(photographs), SIZE, appearance=appearance).batch(0, 8)
+        for appearance in (Appearance.only(), Appearance.only(negative=Effect()))
+    )
+    np.testing.assert_array_equal(plain.homography, negative.homography)
+    assert np.corrcoef(plain.second[0].ravel(), negative.second[0].ravel())[0, 1] < -0.9
+    changed = (plain.first != negative.first).any(axis=(1, 2))
+    assert 0 < changed.sum() < 8
 
 
 def test_images_that_cannot_be_used_are_skipped(photographs, tmp_path, caplog):

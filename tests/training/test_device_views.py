@@ -122,7 +122,7 @@ def test_points_of_pairs_show_the_same_in_both_views():
 
 
 def test_pairs_are_the_same_under_xla_and_others_by_another_seed():
-    settings = ViewSettings(size=64, shift=10.0)
+    settings = dataclasses.replace(SETTINGS, size=64, point_noise=0.5)
     photos = tf.constant(IMAGES)
     compiled = tf.function(make_pairs, jit_compile=True)
     eager = make_pairs(photos, None, None, SEED, 4, 10, settings)
