@@ -47,9 +47,9 @@ def draw_keypoints(
 def _panel(view: np.ndarray, points: np.ndarray, repeated: np.ndarray, zoom: int) -> np.ndarray:
     image = PIL.Image.fromarray(view.repeat(zoom, 0).repeat(zoom, 1)).convert("RGB")
     draw = PIL.ImageDraw.Draw(image)
-    for (x, y), found in zip((points + 0.5) * zoom - 0.5, repeated, strict=True):
+    for (x, y), is_repeated in zip((points + 0.5) * zoom - 0.5, repeated, strict=True):
         draw.ellipse(
             (x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS),
-            outline=_REPEATED if found else _ALONE,
+            outline=_REPEATED if is_repeated else _ALONE,
         )
     return np.asarray(image)[..., ::-1]

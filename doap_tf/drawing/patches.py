@@ -87,7 +87,7 @@ def draw_nearest(
 
     Args:
         descriptor: Compares the patches.
-        groups: Groups, of which those with two or more patches take part.
+        groups: Those with two or more patches are compared.
         max_groups: Maximum number of groups that are compared.
         columns: Patches per row.
 
@@ -95,21 +95,23 @@ def draw_nearest(
         BGR [H, W, 3].
     """
     rows = [groups.rows_of(g) for g in np.flatnonzero(groups.group_sizes >= 2)[:max_groups]]
-    first, last = (groups.patches[[row[place] for row in rows]] for place in (0, -1))
-    distances, right, found = metrics.match(
+    first, last = (groups.patches[[row[index] for row in rows]] for index in (0, -1))
+    distances, right, nearest = metrics.match(
         descriptor.describe(first), descriptor.describe(last), descriptor.norm
     )
     order = np.argsort(distances, kind="stable")
     shown = order[np.linspace(0, len(order) - 1, min(3 * columns, len(order))).astype(int)]
     lines = []
-    for part in np.array_split(shown, 3):
-        if len(part):
+    for pairs in np.array_split(shown, 3):
+        if len(pairs):
             queries, neighbours = (
                 np.repeat(patches[..., np.newaxis], 3, axis=-1)
-                for patches in (first[part], last[found[part]])
+                for patches in (first[pairs], last[nearest[pairs]])
             )
             framed = np.empty_like(neighbours)
-            framed[:] = np.where(right[part, np.newaxis], _RIGHT, _WRONG)[:, np.newaxis, np.newaxis]
+            framed[:] = np.where(right[pairs, np.newaxis], _RIGHT, _WRONG)[
+                :, np.newaxis, np.newaxis
+            ]
             inner = slice(_FRAME, -_FRAME)
             framed[:, inner, inner] = neighbours[:, inner, inner]
             lines += [queries, framed]

@@ -58,11 +58,11 @@ def draw_bars(panels: Mapping[str, Mapping[str, Bar]]) -> np.ndarray:
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, bars) in zip(all_axes, panels.items(), strict=True):
         ranked = sorted(bars.items(), key=lambda item: item[1].value)
-        for place, (_, bar) in enumerate(ranked):
-            axes.barh(place, 100 * bar.value, color="#c9d3df", edgecolor="#33475b")
-            axes.text(102, place, f"{100 * bar.value:.2f}", va="center")
+        for row, (_, bar) in enumerate(ranked):
+            axes.barh(row, 100 * bar.value, color="#c9d3df", edgecolor="#33475b")
+            axes.text(102, row, f"{100 * bar.value:.2f}", va="center")
             for (level, kind), value in bar.marks.items():
-                axes.plot(100 * value, place, markers[kind], color=colours[level], markersize=6)
+                axes.plot(100 * value, row, markers[kind], color=colours[level], markersize=6)
         axes.set(
             title=title,
             xlim=(0, 100),
@@ -142,18 +142,18 @@ def draw_over_time(points: Sequence[tuple[float, float, str]], x: str, y: str) -
     """
     figure = _figure(9, 7.5)
     axes = figure.subplots()
-    places = {name: (time, score) for time, score, name in points}
-    for name, place in places.items():
+    positions = {name: (time, score) for time, score, name in points}
+    for name, position in positions.items():
         colour = _GREEN if name.startswith("doap-") else "#33475b"
         base, _, variant = name.partition(", ")
         if variant:
-            joined = zip(place, places.get(base, place), strict=True)
+            joined = zip(position, positions.get(base, position), strict=True)
             axes.plot(*joined, ":", color=colour, zorder=1)
-            axes.plot(*place, "o", color=colour, markerfacecolor="white")
+            axes.plot(*position, "o", color=colour, markerfacecolor="white")
             continue
-        axes.plot(*place, "o", color=colour)
+        axes.plot(*position, "o", color=colour)
         axes.annotate(
-            name, place, xytext=(7, 0), textcoords="offset points", fontsize="small", va="center"
+            name, position, xytext=(7, 0), textcoords="offset points", fontsize="small", va="center"
         )
     axes.set_xscale("log")
     axes.set(xlabel=x, ylabel=y)

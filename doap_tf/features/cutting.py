@@ -90,8 +90,8 @@ class Pyramid:
 
         scratch = threading.local()  # new memory for every chunk would take as long as its maps
 
-        def fill(part: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
-            image, maps, members = part
+        def fill(work: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+            image, maps, members = work
             if not hasattr(scratch, "points"):
                 scratch.points = np.empty((2, chunk, size, size), np.float32)
                 scratch.samples = np.empty((chunk, size, size), patches.dtype)

@@ -63,7 +63,7 @@ _SMALLEST_SIDE = 8  # smaller images have no structure, and some of OpenCV's det
 
 
 class Detections(NamedTuple):
-    """Features found in one image.
+    """The features of one image.
 
     Attributes:
         frames: float64 [N, 2, 3].
@@ -107,8 +107,8 @@ def detect(
             and orientation.
         max_frames: Keep this many of the strongest. ORB shares them out among its levels.
         oriented: Whether keypoints without an angle are turned to the dominant gradient. SIFT and
-            ORB find angles themselves (SIFT more than one in some places). Otherwise keypoints
-            stand upright, one per place.
+            ORB find angles themselves (SIFT sometimes several at one position). Otherwise keypoints
+            stand upright, one per position.
         mask: [H, W]; nothing is detected where it is zero.
 
     Returns:
@@ -218,24 +218,24 @@ class _Keypoints(NamedTuple):
 
 
 def _as_keypoints(
-    found: Sequence[cv2.KeyPoint] | np.ndarray | Detections | Points,
+    detected: Sequence[cv2.KeyPoint] | np.ndarray | Detections | Points,
     radius_per_size: float,
     oriented: bool,
 ) -> _Keypoints:
-    if isinstance(found, Points):
-        frames = similarity_frames(found.x, found.y, found.sigma)
-        return _Keypoints(frames, found.response, np.zeros(len(frames), bool))
-    if isinstance(found, np.ndarray):
-        found = Detections(found, np.zeros(len(found)))
-    if isinstance(found, Detections):
-        frames = as_frames(found.frames)
-        return _Keypoints(frames, np.asarray(found.responses), np.ones(len(frames), bool))
-    frames = frames_from_keypoints(found, radius_per_size)
-    responses = np.array([keypoint.response for keypoint in found], np.float64)
-    has_angle = np.array([keypoint.angle >= 0 for keypoint in found], bool)
+    if isinstance(detected, Points):
+        frames = similarity_frames(detected.x, detected.y, detected.sigma)
+        return _Keypoints(frames, detected.response, np.zeros(len(frames), bool))
+    if isinstance(detected, np.ndarray):
+        detected = Detections(detected, np.zeros(len(detected)))
+    if isinstance(detected, Detections):
+        frames = as_frames(detected.frames)
+        return _Keypoints(frames, np.asarray(detected.responses), np.ones(len(frames), bool))
+    frames = frames_from_keypoints(detected, radius_per_size)
+    responses = np.array([keypoint.response for keypoint in detected], np.float64)
+    has_angle = np.array([keypoint.angle >= 0 for keypoint in detected], bool)
     keypoints = _Keypoints(frames, responses, has_angle)
     if oriented or not has_angle.any():
         return keypoints
     upright = similarity_frames(frames[:, 0, 2], frames[:, 1, 2], radii(frames))
-    places = np.sort(np.unique(upright, axis=0, return_index=True)[1])
-    return keypoints._replace(frames=upright).take(places)
+    distinct = np.sort(np.unique(upright, axis=0, return_index=True)[1])
+    return keypoints._replace(frames=upright).take(distinct)

@@ -1,4 +1,4 @@
-"""Keypoints found by a network that scores every pixel, over an image pyramid."""
+"""Keypoints of a network that scores every pixel, over an image pyramid."""
 
 import functools
 import hashlib
@@ -41,8 +41,8 @@ _STRIP_ROWS = 64  # at least, for very wide images
 class LearnedDetector:
     """Detects the maxima of a network's scores at every level of an image pyramid.
 
-    A structure may be found at several levels. If only the strongest stayed, right matches would be
-    fewer, and of no more places (docs/experiments/learned_keypoints.md).
+    A structure may be detected at several levels. If only the strongest stayed, right matches would
+    be fewer, and of no more structures (docs/experiments/learned_keypoints.md).
 
     The network runs by LiteRT, without TensorFlow, in strips: memory is bounded, and the scores are
     those of the whole image.
@@ -101,7 +101,7 @@ class LearnedDetector:
         Their σ is the radius for which the network was trained times the scale of their level.
         """
         height, width = image.shape
-        found = []
+        by_level = []
         around = np.ones((TEXTURE, TEXTURE), np.uint8)
         for number, level in enumerate(_pyramid(image)):
             scores = cv2.GaussianBlur(self._scores(level), (0, 0), SMOOTHING)
@@ -111,8 +111,8 @@ class LearnedDetector:
             x = (x + 0.5) * (width / level.shape[1]) - 0.5
             y = (y + 0.5) * (height / level.shape[0]) - 0.5
             sigma = np.full(len(x), self._radius * STEP**number)
-            found.append([column[seen > 0] for column in (x, y, sigma, score)])
-        points = Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            by_level.append([column[seen > 0] for column in (x, y, sigma, score)])
+        points = Points(*(np.concatenate(column) for column in zip(*by_level, strict=True)))
         if mask is None:
             return points
         kept = mask[_nearest(points.y), _nearest(points.x)] > 0
@@ -195,5 +195,5 @@ def _maxima(scores: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarra
     return x + right, y + down, neighbours[4]
 
 
-def _nearest(places: np.ndarray) -> np.ndarray:
-    return np.rint(places).astype(int)
+def _nearest(coordinates: np.ndarray) -> np.ndarray:
+    return np.rint(coordinates).astype(int)

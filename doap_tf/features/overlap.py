@@ -91,7 +91,7 @@ def _candidates(
         other_reach = semi_axes(others)[:, 0]
     else:
         reach, other_reach = 4 * radius, np.zeros(len(others))
-    found = []
+    pairs = []
     for start in range(0, len(frames), 256):
         block = slice(start, start + 256)
         distance = np.hypot(
@@ -102,10 +102,10 @@ def _candidates(
         near = distance < reach[block, None] + other_reach
         near &= (ratio >= minimum) & (ratio * minimum <= 1)
         row, column = np.nonzero(near)
-        found.append((row + start, column))
-    if not found:
+        pairs.append((row + start, column))
+    if not pairs:
         return np.zeros(0, np.intp), np.zeros(0, np.intp)
-    return np.concatenate([r for r, _ in found]), np.concatenate([c for _, c in found])
+    return np.concatenate([r for r, _ in pairs]), np.concatenate([c for _, c in pairs])
 
 
 def thin(frames: np.ndarray, maximum: float, limit: int | None = None) -> np.ndarray:

@@ -18,7 +18,7 @@ _THRESHOLDS = {"harris": 5e-7, "hessian": 1.5e-3}  # least responses, for grey v
 
 
 class Points(NamedTuple):
-    """Points found: `x`, `y` and `sigma` in pixels of the image, and `response`; each [N]."""
+    """Points: `x`, `y` and `sigma` in pixels of the image, and `response`; each [N]."""
 
     x: np.ndarray
     y: np.ndarray
@@ -40,7 +40,7 @@ class LaplaceDetector:
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> Points:
         """Finds points in an image, uint8 [H, W], where the mask [H, W] is not zero."""
-        found = [Points(*np.zeros((4, 0)))]
+        by_scale = [Points(*np.zeros((4, 0)))]
         for spacing, smoothed, sigmas in _octaves(image):
             laplacians = [_laplacian(smoothed, sigmas, scale) for scale in (_BELOW - 1, _BELOW)]
             for scale in range(_BELOW, _BELOW + _SCALES):
@@ -54,10 +54,10 @@ class LaplaceDetector:
                 dx = _vertex(response[y, x - 1], response[y, x], response[y, x + 1])
                 dy = _vertex(response[y - 1, x], response[y, x], response[y + 1, x])
                 sigma = sigmas[scale] * 2 ** (offset / _SCALES)
-                found.append(
+                by_scale.append(
                     Points((x + dx) * spacing, (y + dy) * spacing, sigma * spacing, response[y, x])
                 )
-        points = Points(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        points = Points(*(np.concatenate(column) for column in zip(*by_scale, strict=True)))
         if mask is None:
             return points
         kept = mask[np.rint(points.y).astype(int), np.rint(points.x).astype(int)] > 0
