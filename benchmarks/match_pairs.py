@@ -14,14 +14,13 @@ r2d2, whose descriptors are called `own`.
 - right: number of mutual nearest neighbours that the homography maps to within the tolerance of
   each other; share: of all matches.
 - AUC: area under the curve of homographies with a mean corner error of at most 0 to 1, 3, 5 px, as
-  `Matcher()` estimates them; H: how many are within 5 px; corners: the median error.
+  `Verifier()` estimates them; H: how many are within 5 px; corners: the median error.
 - detect, describe: median seconds for the second images of the pairs, at the largest number of
   keypoints; smaller numbers are the strongest of these. Peers describe while they detect.
 
 Numbers are summed over the pairs, shares averaged.
 """
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -50,10 +49,10 @@ from doap_tf.features.frames import transform_points
 from doap_tf.matching import (
     DescriptorExtractor,
     Features,
-    Matcher,
     PairMatches,
     as_grey,
     draw_matches,
+    match_features,
 )
 from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import IMAGES, read_image_sequence
@@ -114,9 +113,7 @@ class Extraction(NamedTuple):
 
     def strongest(self, count: int) -> Features:
         """Returns the given number of features; 0 for all."""
-        columns = ("frames", "responses", "descriptors")
-        kept = {name: getattr(self.features, name)[: count or None] for name in columns}
-        return dataclasses.replace(self.features, **kept)
+        return self.features.take(slice(count or None))
 
 
 class Scene:
@@ -190,7 +187,7 @@ def _measure(
             for _, place, count in keys_of_model:
                 number = int(place.rpartition("/")[2])
                 one, two = extract(1), extract(number)
-                pair = Matcher().match(one.strongest(count), two.strongest(count))
+                pair = match_features(one.strongest(count), two.strongest(count))
                 if FLAGS.pictures:
                     title = f"{place} {name} {count}"
                     _draw(scene.images[0], scene.images[number - 1], pair, title)

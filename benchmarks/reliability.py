@@ -104,7 +104,7 @@ def _soak(folder: pathlib.Path) -> None:
     import numpy as np
 
     import doap_tf
-    from doap_tf.matching import DescriptorExtractor, Matcher, match_descriptors
+    from doap_tf.matching import DescriptorExtractor, match_descriptors, match_features
     from tests.matching.scene import views
     from tests.reliability.fuzzing import memory_mb
 
@@ -125,7 +125,7 @@ def _soak(folder: pathlib.Path) -> None:
         angle = random.uniform(-10, 10)
         turned = cv2.warpAffine(image2, cv2.getRotationMatrix2D((200, 150), angle, 1), (400, 300))
         features = [extractors[number].extract(image) for image in (image1, turned)]
-        Matcher().match(*features)
+        match_features(*features)
         described, rounds = described + 2 * count, rounds + 1
         if minutes >= len(memory) * FLAGS.minutes / 20:
             memory.append(memory_mb())

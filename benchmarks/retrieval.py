@@ -26,14 +26,13 @@ from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import (
     DescriptorExtractor,
-    Matcher,
-    MatchStore,
+    NearestNeighbours,
+    Pipeline,
+    Verifier,
     exhaustive_pairs,
     find_images,
-    match_collection,
     shortlist,
 )
-from doap_tf.matching.collection import InProcess
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("photos", None, "Folder of photographs to make collections of.")
@@ -77,21 +76,22 @@ def _measure(
 ) -> dict[str, str]:
     """A row of the table; without known overlaps those that exhaustive matching finds."""
     extractor = DescriptorExtractor(model, FLAGS.detector, max_keypoints=FLAGS.max_keypoints)
-    matcher = Matcher(geometry="fundamental")
+    steps = extractor, NearestNeighbours(), Verifier("fundamental")
     names = list(images)
     seconds = {}
     with (
         tempfile.TemporaryDirectory() as folder,
-        MatchStore(pathlib.Path(folder) / "finished.db", {}) as store,
+        Pipeline(folder, *steps) as pipeline,
     ):
+        store = pipeline.store
         start = measuring.clock()
-        match_collection(images, [], extractor, matcher, store)
+        pipeline.extract(images)
         seconds["describe"] = measuring.clock() - start
         of_a_pair = None
         if overlapping is None:
             everything = exhaustive_pairs(names)
             start = measuring.clock()
-            outcome = match_collection(images, everything, extractor, matcher, store)
+            outcome = pipeline.run(images, everything)
             of_a_pair = (measuring.clock() - start) / len(everything)
             overlapping = {
                 frozenset(pair)
@@ -115,7 +115,7 @@ def _measure(
         if of_a_pair is None:
             sample = pairs[:: -(-len(pairs) // _TIMED_PAIRS)]
             start = measuring.clock()
-            InProcess(extractor, matcher, store).match(sample)
+            pipeline.match(sample)
             of_a_pair = (measuring.clock() - start) / len(sample)
         seconds["match"] = of_a_pair * len(pairs)
     seconds["whole"] = sum(seconds.values())

@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 _LOG_LEVEL = "default_sdk_harness_log_level"
-_of_thread = threading.local()
+_last_copy = threading.local()
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -49,9 +49,9 @@ class BeamPath(os.PathLike):
         return self._path
 
     def __fspath__(self) -> str:
-        if getattr(_of_thread, "file", None) is not self:
-            _of_thread.copy, _of_thread.file = LocalCopy(self._path), self
-        return _of_thread.copy.path
+        if getattr(_last_copy, "file", None) is not self:
+            _last_copy.copy, _last_copy.file = LocalCopy(self._path), self
+        return _last_copy.copy.path
 
 
 class LocalCopy:

@@ -17,7 +17,7 @@ from absl import flags
 from doap_tf import command_line
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import DescriptorExtractor, Matcher, draw_matches
+from doap_tf.matching import draw_matches, match_images
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", "doap-128", "A name or path, as for match_main.py.")
@@ -28,11 +28,9 @@ def main(argv: Sequence[str]) -> None:
     del argv
     image = cv2.cvtColor(skimage.data.astronaut(), cv2.COLOR_RGB2BGR)
     view, homography = hard_view(image)
-    matcher = Matcher(method="mutual", geometry="homography")
     pictures = []
     for model, detector in (("rootsift", "dog"), (FLAGS.model, "learned")):
-        extractor = DescriptorExtractor(model, detector)
-        pair = matcher.match(extractor.extract(image), extractor.extract(view))
+        pair = match_images(image, view, model, detector)
         errors = np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
         title = f"{model}: {(errors <= 3).sum()} of {len(errors)} matches right"
         print(title)

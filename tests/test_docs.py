@@ -36,7 +36,7 @@ PAGES = {
     for path in sorted(ROOT.glob(pattern))
 }
 EVERYTHING = "\n".join(PAGES.values())
-BEAM = {"doap_tf.beam", "doap_tf.matching.beam_engine"}
+BEAM = {"doap_tf.beam", "doap_tf.matching.beam_pipeline"}
 NOT_INSTALLED = set() if importlib.util.find_spec("apache_beam") else BEAM
 
 

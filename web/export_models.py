@@ -25,7 +25,15 @@ from doap_tf.descriptors.litert_backend import LiteRTBackend
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import angles, radii
-from doap_tf.matching import DescriptorExtractor, Matcher, match_descriptors, write_matches
+from doap_tf.matching import (
+    DescriptorExtractor,
+    NearestNeighbours,
+    Verifier,
+    all_settings,
+    match_descriptors,
+    match_features,
+    write_matches,
+)
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey, read_image
 
@@ -97,24 +105,26 @@ def make_fixture(entries: list[dict]) -> None:
             ]
         backend = LiteRTBackend(MODELS / entry["file"])
         rows = [backend.infer(cut[..., np.newaxis]) for cut in patches[extent]]
-        matches = match_descriptors(*rows, NORM_HAMMING, "mutual_ratio", _RATIO)
+        indices, _ = match_descriptors(*rows, NORM_HAMMING, "mutual_ratio", _RATIO)
         networks.append(
             {
                 "file": entry["file"],
                 "patches": extent,
                 "descriptors": _base64(rows[0][:_PATCHES]),
-                "matches": matches.indices.tolist(),
+                "matches": indices.tolist(),
             }
         )
     keypoints = [
         np.column_stack([frames[:, :, 2], radii(frames), angles(frames), responses])
         for frames, responses in found
     ]
-    extractor, matcher = DescriptorExtractor(NETWORKS[0]), Matcher("mutual_ratio")
-    pair = matcher.match(*(extractor.extract(image) for image in images))
+    extractor = DescriptorExtractor(NETWORKS[0])
+    matcher, verifier = NearestNeighbours("mutual_ratio"), Verifier()
+    features = [extractor.extract(image) for image in images]
+    pair = match_features(*features, matcher, verifier)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "matches.json")
-        write_matches(path, pair, extractor.settings() | matcher.settings())
+        write_matches(path, pair, all_settings(extractor, matcher, verifier))
         record = json.loads(path.read_text())
     _write(
         FIXTURE,

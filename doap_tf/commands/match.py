@@ -7,7 +7,6 @@ python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap 
 
 import functools
 import importlib.resources
-import json
 import os
 import pathlib
 import signal
@@ -22,8 +21,6 @@ from doap_tf import command_line, files
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
-_HLOC_FILES = ("features.h5", "matches.h5", "pairs.txt")
-_COLMAP_FILE = "database.db"
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
 _COLMAP_DEFAULTS = {
@@ -207,9 +204,10 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder: give the name of a file.")
     image1, image2 = matching.read_image(path1), matching.read_image(path2)
-    matcher, extractor = _matcher(default_geometry), _extractor()
+    make_extractor, matcher, verifier = _components(default_geometry)
+    extractor = make_extractor()
     features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
-    pair = matcher.match(features1, features2)
+    pair = matching.match_features(features1, features2, matcher, verifier)
     for path, features in ((path1, features1), (path2, features2)):
         print(f"{path}: {len(features.frames)} keypoints")
     print(f"{len(pair.indices)} matches ({FLAGS.method})")
@@ -227,7 +225,8 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
             _write_picture(path, matching.draw_matches(image1, image2, pair, title))
         else:
             images = {"image1": path1, "image2": path2}
-            matching.write_matches(path, pair, images | extractor.settings() | matcher.settings())
+            settings = matching.all_settings(extractor, matcher, verifier)
+            matching.write_matches(path, pair, images | settings)
             print(path)
     if FLAGS.draw_frames:
         title = f"{_short(path1)} · {FLAGS.detector}"
@@ -236,74 +235,25 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
 
 def _match_many() -> None:
     from doap_tf import matching
-    from doap_tf.matching import collection, shortlist
 
-    if not FLAGS.output:
-        raise InputError("give --output, the folder to write to.")
-    folder = pathlib.Path(FLAGS.output)
+    _check_collection_flags()
     images = _find_images()
     names = list(images)
     if len(names) < 2:
         raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
-    if FLAGS["neighbours"].present and FLAGS.pairs != "retrieval":
-        raise InputError("--neighbours is for --pairs=retrieval only.")
-    if FLAGS["overlap"].present and FLAGS.pairs != "sequential":
-        raise InputError("--overlap is for --pairs=sequential only.")
-    for name in ("camera", "camera_model"):
-        if FLAGS[name].present and FLAGS.format != "colmap":
-            raise InputError(f"--{name} is for --format=colmap only.")
-    if FLAGS.draw_frames:
-        raise InputError("--draw_frames is for a pair, --image1 and --image2.")
-    by_retrieval = FLAGS.pairs == "retrieval"
-    pairs: Any
-    if by_retrieval:
-        shortlist.check_shortlist(FLAGS.neighbours, len(names))
-        pairs = matching.sequential_pairs(names, 1)  # every name, for the check below
-    elif FLAGS.pairs == "exhaustive":
-        pairs = matching.exhaustive_pairs(names)
-    elif FLAGS.pairs == "sequential":
-        pairs = matching.sequential_pairs(names, FLAGS.overlap)
-    elif os.path.exists(FLAGS.pairs):
-        pairs = matching.read_pairs(FLAGS.pairs, names)
-    else:
-        raise InputError(
-            "--pairs must be exhaustive, sequential, retrieval or a file of pairs, not "
-            f"{FLAGS.pairs!r}."
-        )
+    pairs: Any = _pairs(names)
     if FLAGS.format == "h5":
-        matching.check_pair_names(pairs)
-    if not (folder / "finished.db").exists():
-        for name in (*_HLOC_FILES, _COLMAP_FILE):
-            if (folder / name).exists():
-                raise InputError(
-                    f"{folder / name} exists and is not of this command: give another --output."
-                )
-    if FLAGS.beam_options is not None:
-        from doap_tf.beam import pipeline_options
-
-        pipeline_options(FLAGS.beam_options)  # before anything is written
-    elif FLAGS.shards is not None:
-        raise InputError("--shards is for --beam_options only.")
-    matcher, extractor = _matcher("fundamental"), _extractor()
-    cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, matcher.intrinsics1)
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = extractor.settings(), matcher.settings()
-    with matching.MatchStore(folder / "finished.db", *settings) as store:
+        matching.check_pair_names(pairs or matching.sequential_pairs(names, 1))
+    cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, _intrinsics())
+    with _pipeline() as pipeline:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if pairs is None:
+            pairs = functools.partial(pipeline.retrieval_pairs, neighbours=FLAGS.neighbours)
         try:
-            engine, sign = _engine(extractor, matcher, store, folder / "finished.db")
-            if by_retrieval:
-                pairs = functools.partial(
-                    shortlist.retrieval_pairs,
-                    store=store,
-                    neighbours=FLAGS.neighbours,
-                    record=folder / "shortlist.json",
-                    sign=sign,
-                )
-            outcome = collection.match_by(engine, images, pairs)
+            outcome = pipeline.run(images, pairs)
         except KeyboardInterrupt:
             raise command_line.Interrupted(
-                f"interrupted; finished work is kept in {folder}: run the same command again."
+                f"interrupted; finished work is kept in {FLAGS.output}: run the same command again."
             ) from None
         for name, reason in outcome.failures.items():
             print(f"skipped {name}: {reason}", file=sys.stderr)
@@ -311,33 +261,30 @@ def _match_many() -> None:
             print(f"skipped {' – '.join(pair)}: {reason}", file=sys.stderr)
         if outcome.left_out:
             print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
-        wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
-        if not outcome.pairs and (wanted or by_retrieval):
-            raise InputError(f"none of {wanted} pairs could be matched.")
-        if FLAGS.format == "h5":
-            matching.write_hloc(store, outcome.names, outcome.pairs, folder)
-            written = [*_HLOC_FILES, "report.json"]
-        else:
-            matching.write_colmap(
-                store,
-                outcome.names,
-                outcome.pairs,
-                folder / _COLMAP_FILE,
-                matcher.geometry,
-                cameras,
-            )
-            written = [_COLMAP_FILE, "report.json"]
-        report = matching.collection_report(store, outcome)
-        report["settings"] = settings[0] | settings[1]
-        with files.write_atomically(folder / "report.json") as temporary:
-            temporary.write_text(json.dumps(report, indent=1) + "\n")
-        matching.write_collection_page(folder / "index.html", store, images, report, written)
-    if report["pairs"]:
-        print(_pair_table(report["pairs"]))
+        report, written = pipeline.write(images, outcome, FLAGS.format, cameras)
+    print(_pair_table(report["pairs"]))
+    wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
     print(
         f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {wanted} pairs "
-        f"matched; {folder} holds {', '.join(written)}; see {folder / 'index.html'}"
+        f"matched; {FLAGS.output} holds {', '.join(written)}; see {FLAGS.output}/index.html"
     )
+
+
+def _check_collection_flags() -> None:
+    if not FLAGS.output:
+        raise InputError("give --output, the folder to write to.")
+    for name, flag, value in (
+        ("neighbours", "pairs", "retrieval"),
+        ("overlap", "pairs", "sequential"),
+        ("camera", "format", "colmap"),
+        ("camera_model", "format", "colmap"),
+    ):
+        if FLAGS[name].present and FLAGS[flag].value != value:
+            raise InputError(f"--{name} is for --{flag}={value} only.")
+    if FLAGS.draw_frames:
+        raise InputError("--draw_frames is for a pair, --image1 and --image2.")
+    if FLAGS.shards is not None and FLAGS.beam_options is None:
+        raise InputError("--shards is for --beam_options only.")
 
 
 def _find_images() -> dict[str, Any]:
@@ -348,6 +295,26 @@ def _find_images() -> dict[str, Any]:
     from doap_tf import matching
 
     return dict(matching.find_images(FLAGS.images))
+
+
+def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
+    """The pairs to match; None for those that retrieval chooses after the images are described."""
+    from doap_tf import matching
+    from doap_tf.matching.shortlist import check_shortlist
+
+    if FLAGS.pairs == "retrieval":
+        check_shortlist(FLAGS.neighbours, len(names))
+        return None
+    if FLAGS.pairs == "exhaustive":
+        return matching.exhaustive_pairs(names)
+    if FLAGS.pairs == "sequential":
+        return matching.sequential_pairs(names, FLAGS.overlap)
+    if os.path.exists(FLAGS.pairs):
+        return matching.read_pairs(FLAGS.pairs, names)
+    raise InputError(
+        "--pairs must be exhaustive, sequential, retrieval or a file of pairs, not "
+        f"{FLAGS.pairs!r}."
+    )
 
 
 def _pair_table(pairs: list[dict[str, Any]]) -> str:
@@ -368,37 +335,40 @@ def _pair_table(pairs: list[dict[str, Any]]) -> str:
     return Table(rows, "", "{:,}".format).text() + note
 
 
-def _engine(extractor, matcher, store, path: pathlib.Path):
-    """What works on the collection, and what makes signatures."""
-    from doap_tf.matching import collection, shortlist
+def _pipeline():
+    from doap_tf.matching import Pipeline
 
+    extractor, matcher, verifier = _components("fundamental")
     if FLAGS.beam_options is None:
-        return collection.InProcess(extractor, matcher, store), shortlist.make_signatures
-    from doap_tf.matching.beam_engine import BeamEngine
+        return Pipeline(FLAGS.output, extractor(), matcher, verifier)
+    from doap_tf.matching.beam_pipeline import BeamPipeline
 
-    settings = extractor.settings()
-    engine = BeamEngine(
-        _make_extractor(), settings, matcher, path, store, FLAGS.beam_options, FLAGS.shards
+    steps = extractor(), matcher, verifier, extractor
+    return BeamPipeline(FLAGS.output, *steps, FLAGS.beam_options, FLAGS.shards)
+
+
+def _components(default_geometry: str):
+    """What makes the extractor, a matcher and a verifier."""
+    from doap_tf import matching
+
+    geometry = FLAGS.geometry or default_geometry
+    matcher = matching.NearestNeighbours(_value("method"), _value("ratio"))
+    verifier = matching.Verifier(
+        None if geometry == "none" else geometry,
+        _value("threshold"),
+        _intrinsics(),
+        estimator=FLAGS.estimator,
     )
-    return engine, engine.make_signatures
-
-
-def _extractor():
-    return _make_extractor()()
-
-
-def _make_extractor():
-    from doap_tf.matching import DescriptorExtractor
-
-    return functools.partial(
-        DescriptorExtractor,
+    extractor = functools.partial(
+        matching.DescriptorExtractor,
         FLAGS.model,
         _value("detector"),
-        _value("max_keypoints") or None,
+        _value("max_keypoints"),
         _numbers("magnification", "14 or 8,28"),
         FLAGS.oriented,
         max_image_size=FLAGS.max_image_size,
     )
+    return extractor, matcher, verifier
 
 
 def _extract(extractor, path: str, image: np.ndarray):
@@ -406,20 +376,6 @@ def _extract(extractor, path: str, image: np.ndarray):
         return extractor.extract(image)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def _matcher(default_geometry: str):
-    from doap_tf.matching import Matcher
-
-    geometry = FLAGS.geometry or default_geometry
-    return Matcher(
-        _value("method"),
-        _value("ratio"),
-        None if geometry == "none" else geometry,
-        _value("threshold"),
-        _intrinsics(),
-        estimator=FLAGS.estimator,
-    )
 
 
 def _value(flag: str) -> Any:

@@ -59,7 +59,7 @@ _NAMES_IN_OPENCV = {
     "Feature2D.FastFeatureDetector": "fast",
     "Feature2D.AgastFeatureDetector": "fast",
 }
-_SMALLEST_SIDE = 8  # smaller images have no structure, and some of OpenCV's detectors fail on them
+SMALLEST_SIDE = 8  # smaller images have no structure, and some of OpenCV's detectors fail on them
 
 
 class Detections(NamedTuple):
@@ -124,7 +124,7 @@ def detect(
         )
     if mask is not None:
         check_mask(mask, image)
-    if min(image.shape) < _SMALLEST_SIDE:
+    if min(image.shape) < SMALLEST_SIDE:
         return Detections(np.zeros((0, 2, 3)), np.zeros(0, np.float32))
     image = np.ascontiguousarray(image)
     mask = None if mask is None else (mask != 0).astype(np.uint8)

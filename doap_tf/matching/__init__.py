@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 from doap_tf.lazy import lazy_names
 from doap_tf.matching.cameras import CAMERA_MODELS, CAMERA_SHARING, Cameras
-from doap_tf.matching.collection import (
-    Outcome,
-    collection_report,
-    find_images,
-    match_collection,
-)
+from doap_tf.matching.collection import find_images
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
-from doap_tf.matching.descriptor_matching import METHODS, Matches, match_descriptors
-from doap_tf.matching.geometry import ESTIMATORS, GEOMETRIES, Verification, verify
+from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.image_matching import match_features, match_images
 from doap_tf.matching.match_files import MATCH_FILE_SUFFIXES, write_matches
 from doap_tf.matching.match_store import MatchStore
-from doap_tf.matching.matcher import Matcher, PairMatches, match_images
+from doap_tf.matching.matcher import Matcher, Matches
+from doap_tf.matching.nearest_neighbours import METHODS, NearestNeighbours, match_descriptors
+from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.pair_selection import exhaustive_pairs, read_pairs, sequential_pairs
+from doap_tf.matching.pipeline import Outcome, Pipeline, all_settings
+from doap_tf.matching.verifier import ESTIMATORS, GEOMETRIES, PairMatches, Verification, Verifier
 from doap_tf.readers.images import as_grey, read_image
 
 if TYPE_CHECKING:
@@ -39,27 +38,31 @@ __all__ = [
     "METHODS",
     "Cameras",
     "DescriptorExtractor",
+    "Extractor",
     "Features",
     "MatchStore",
     "Matcher",
     "Matches",
+    "NearestNeighbours",
+    "OpenCVExtractor",
     "Outcome",
     "PairMatches",
+    "Pipeline",
     "Verification",
+    "Verifier",
+    "all_settings",
     "as_grey",
     "check_pair_names",
-    "collection_report",
     "draw_frames",
     "draw_matches",
     "exhaustive_pairs",
     "find_images",
-    "match_collection",
     "match_descriptors",
+    "match_features",
     "match_images",
     "read_image",
     "read_pairs",
     "sequential_pairs",
-    "verify",
     "write_collection_page",
     "write_colmap",
     "write_hloc",

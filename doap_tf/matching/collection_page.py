@@ -12,7 +12,7 @@ from doap_tf.drawing.pages import figure, web_page
 from doap_tf.drawing.tables import Table
 from doap_tf.files import write_atomically
 from doap_tf.matching.match_store import MatchStore
-from doap_tf.matching.matcher import PairMatches
+from doap_tf.matching.verifier import PairMatches
 from doap_tf.readers.images import read_image
 
 _SHOWN = 6  # pairs of each kind that are drawn
@@ -36,7 +36,7 @@ def write_collection_page(
         path: The file; the pictures are inside it.
         store: Holds the features and matches.
         images: Paths by name.
-        report: The result of `collection_report`, with the settings as `settings`.
+        report: The result of `collection_report`.
         links: Files beside the page to link.
     """
     settings, pairs = report["settings"], report["pairs"]
@@ -83,17 +83,11 @@ def _figure(
     geometry: str | None,
 ) -> str:
     name1, name2 = pair["image1"], pair["image2"]
-    indices, _, inliers, model = store.read_pair(name1, name2)
-    nothing = np.zeros(len(indices))  # distances and residuals, which are not drawn
+    indices, scores, inliers, model = store.read_pair(name1, name2)
+    features1, features2 = (store.read_features(name) for name in (name1, name2))
+    residuals = np.zeros(len(indices))  # which are not drawn
     matches = PairMatches(
-        store.read_features(name1),
-        store.read_features(name2),
-        indices,
-        nothing,
-        geometry,
-        model,
-        inliers,
-        nothing,
+        features1, features2, indices, scores, None, geometry, model, inliers, residuals
     )
     image1, image2 = (read_image(images[name], upright=False) for name in (name1, name2))
     return figure(draw_matches(image1, image2, matches, "", _LINES, _BOX), _title(pair))
@@ -104,7 +98,9 @@ def _title(pair: Mapping[str, Any]) -> str:
 
 
 def _in_words(settings: Mapping[str, Any]) -> str:
-    words = [f"{settings['descriptor']} at {settings['detector']} keypoints", settings["method"]]
+    words = [settings["descriptor"], settings["method"]]
+    if "detector" in settings:
+        words[0] += f" at {settings['detector']} keypoints"
     if settings["geometry"]:
         words.append(
             f"{settings['geometry']} by {settings['estimator']} within {settings['threshold']:g} "

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from doap_tf.descriptors import FrameDescriptor, load
-from doap_tf.descriptors.opencv_sift import SiftDescriptor, sift_keypoints
+from doap_tf.descriptors.opencv_sift import SiftDescriptor
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.detectors import (
@@ -19,18 +19,12 @@ from doap_tf.features.detectors import (
     detect,
     detector_sha256,
     detects_circles,
-    opencv_name,
     radius_per_size,
 )
-from doap_tf.features.frames import (
-    as_frames,
-    compose,
-    frames_from_keypoints,
-    keypoints_from_frames,
-    scale_frames,
-)
+from doap_tf.features.frames import as_frames, compose, frames_from_keypoints
 from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey
 
@@ -38,7 +32,7 @@ MAX_KEYPOINTS = 8192  # by default
 
 
 class DescriptorExtractor:
-    """Detects and describes local features; takes the place of a `cv2.Feature2D`.
+    """An `Extractor` that describes patches at keypoints; takes the place of a `cv2.Feature2D`.
 
     Args:
         descriptor: A name or path for `doap_tf.from_pretrained`, a `doap_tf.Descriptor`, or any
@@ -85,14 +79,14 @@ class DescriptorExtractor:
         self.max_keypoints = max_keypoints or None
         self.oriented = oriented
         self.max_image_size = max_image_size or None
-        self.describer: FrameDescriptor
+        self.frame_descriptor: FrameDescriptor
         # OpenCV's own SIFT does not describe ellipses: these are described on patches.
         if self.name in ("sift", "rootsift") and detects_circles(detector):
             if magnification is not None:
                 raise InputError(f"the magnification of OpenCV's own {self.name} is fixed.")
-            self.describer = SiftDescriptor(root=self.name == "rootsift")
+            self.frame_descriptor = SiftDescriptor(root=self.name == "rootsift")
         else:
-            self.describer = PooledDescriptor(load(descriptor), magnification, batch_size)
+            self.frame_descriptor = PooledDescriptor(load(descriptor), magnification, batch_size)
 
     def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.
@@ -124,10 +118,11 @@ class DescriptorExtractor:
                 grey.shape[::-1],
                 interpolation=cv2.INTER_NEAREST,
             )
-        found = detect(grey, self.detector, self.max_keypoints, self.oriented, mask)
+        detections = detect(grey, self.detector, self.max_keypoints, self.oriented, mask)
         if shrinking is None:
-            return found
-        return found._replace(frames=compose(cv2.invertAffineTransform(shrinking), found.frames))
+            return detections
+        enlarging = cv2.invertAffineTransform(shrinking)
+        return detections._replace(frames=compose(enlarging, detections.frames))
 
     def describe(
         self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
@@ -141,7 +136,8 @@ class DescriptorExtractor:
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
         """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
         image = as_grey(image)
-        return self._keypoints(image.shape, *self.detect_frames(image, mask))
+        frames, responses = self.detect_frames(image, mask)
+        return opencv_keypoints(self.detector, frames, image.shape, responses)
 
     def compute(
         self, image: np.ndarray, keypoints: Sequence[cv2.KeyPoint] | np.ndarray
@@ -169,8 +165,9 @@ class DescriptorExtractor:
         if useProvidedKeypoints:
             return self.compute(image, keypoints)
         features = self.extract(image, mask)
-        found = self._keypoints(features.image_size[::-1], features.frames, features.responses)
-        return found, features.descriptors
+        shape = features.image_size[::-1]
+        detected = opencv_keypoints(self.detector, features.frames, shape, features.responses)
+        return detected, features.descriptors
 
     def empty(self) -> bool:
         """Whether there is nothing to describe with: never."""
@@ -182,20 +179,25 @@ class DescriptorExtractor:
 
     def descriptorSize(self) -> int:
         """Number of columns of the descriptors: values, or bytes."""
-        binary = self.describer.norm == NORM_HAMMING
-        return self.describer.dimension // 8 if binary else self.describer.dimension
+        binary = self.norm == NORM_HAMMING
+        return self.frame_descriptor.dimension // 8 if binary else self.frame_descriptor.dimension
 
     def descriptorType(self) -> int:
         """`cv2.CV_8U` or `cv2.CV_32F`."""
-        return cv2.CV_8U if self.describer.norm == NORM_HAMMING else cv2.CV_32F
+        return cv2.CV_8U if self.norm == NORM_HAMMING else cv2.CV_32F
+
+    @property
+    def norm(self) -> int:
+        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
+        return self.frame_descriptor.norm
 
     def defaultNorm(self) -> int:
-        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
-        return self.describer.norm
+        """The same, under OpenCV's name."""
+        return self.norm
 
     def settings(self) -> dict[str, Any]:
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""
-        described = getattr(self.describer, "descriptor", None)
+        described = getattr(self.frame_descriptor, "descriptor", None)
         sha256 = detector_sha256(self.detector)
         objects = {"descriptor": self._descriptor, "detector": self.detector}
         return {
@@ -203,7 +205,7 @@ class DescriptorExtractor:
             "weights_sha256": getattr(described, "weights_sha256", None),
             "backend": getattr(described, "backend", None),
             "precision": getattr(described, "precision", None),
-            "magnification": getattr(self.describer, "magnification", None),
+            "magnification": getattr(self.frame_descriptor, "magnification", None),
             "detector": _name_of(self.detector),
             **({"detector_sha256": sha256} if sha256 else {}),
             "max_keypoints": self.max_keypoints,
@@ -221,8 +223,8 @@ class DescriptorExtractor:
         height, width = image.shape
         shrunk, shrinking = self._shrunk(image)
         inner = frames if shrinking is None else compose(shrinking, frames)
-        rows = self.describer.describe_frames(shrunk, inner)
-        return Features(frames, responses, rows, self.describer.norm, (width, height))
+        rows = self.frame_descriptor.describe_frames(shrunk, inner)
+        return Features(frames, responses, rows, self.norm, (width, height))
 
     def _shrunk(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """The image within `max_image_size`, and the affine map [2, 3] to it if it is smaller."""
@@ -235,14 +237,6 @@ class DescriptorExtractor:
         shrinking = np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2]])
         return cv2.resize(image, size, interpolation=cv2.INTER_AREA), shrinking
 
-    def _keypoints(
-        self, shape: tuple[int, ...], frames: np.ndarray, responses: np.ndarray
-    ) -> list[cv2.KeyPoint]:
-        if opencv_name(self.detector) in ("dog", "dog_dense"):
-            return sift_keypoints(frames, shape, responses)
-        own_size = scale_frames(frames, 0.5 / radius_per_size(self.detector))
-        return keypoints_from_frames(own_size, responses)
 
-
-def _name_of(part: Any) -> str:
-    return str(part) if isinstance(part, str | os.PathLike) else type(part).__name__
+def _name_of(component: Any) -> str:
+    return str(component) if isinstance(component, str | os.PathLike) else type(component).__name__

@@ -8,7 +8,6 @@ import h5py
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.features.frames import angles, radii
 from doap_tf.files import write_atomically
 from doap_tf.matching.image_features import unit_rows
 from doap_tf.matching.match_store import MatchStore
@@ -67,8 +66,8 @@ def write_hloc(
             group = file.create_group(name)
             group["keypoints"] = features.points.astype(np.float32)
             group["keypoints"].attrs["uncertainty"] = 1.0
-            group["scales"] = radii(features.frames).astype(np.float32)
-            group["oris"] = angles(features.frames).astype(np.float32)
+            group["scales"] = features.scales.astype(np.float32)
+            group["oris"] = features.angles.astype(np.float32)
             # Half precision, as hloc writes descriptors; keypoints would lose whole pixels.
             group["descriptors"] = unit_rows(features.descriptors, features.norm).T.astype(
                 np.float16

@@ -1,21 +1,24 @@
 """The features of one image."""
 
+from __future__ import annotations
+
 import dataclasses
 
 import cv2
 import numpy as np
 
-from doap_tf.features.frames import keypoints_from_frames
+from doap_tf.features.frames import angles, keypoints_from_frames, radii
 from doap_tf.metrics import NORM_HAMMING
 
 
 @dataclasses.dataclass(frozen=True)
 class Features:
-    """Frames and descriptors of one image.
+    """What an `Extractor` makes of an image: positions, scales, angles, scores and descriptors.
 
     Attributes:
-        frames: float64 [N, 2, 3], the strongest first if they were detected.
-        responses: float32 [N] of the detector; zeros for given frames.
+        frames: float64 [N, 2, 3], the strongest first if they were detected; see
+            `doap_tf.features.frames`. Circles unless the detector finds ellipses.
+        responses: float32 [N], scores of the detector; zeros for given frames.
         descriptors: float32 [N, D], or packed bits uint8 [N, bits / 8].
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
         image_size: Width and height.
@@ -31,6 +34,21 @@ class Features:
     def points(self) -> np.ndarray:
         """Centres of the frames, float64 [N, 2], pixel centres at integers."""
         return self.frames[:, :, 2]
+
+    @property
+    def scales(self) -> np.ndarray:
+        """Radii of the frames in pixels, of ellipses those of circles of their area, [N]."""
+        return radii(self.frames)
+
+    @property
+    def angles(self) -> np.ndarray:
+        """Angles of the frames in radians, from x towards y, [N]; 0 is upright."""
+        return angles(self.frames)
+
+    def take(self, rows: np.ndarray | slice) -> Features:
+        """Returns some of the features."""
+        columns = ("frames", "responses", "descriptors")
+        return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     @property
     def keypoints(self) -> list[cv2.KeyPoint]:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.features.frames import angles, radii
 from doap_tf.files import write_atomically
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.matcher import PairMatches
+from doap_tf.matching.verifier import PairMatches
 
 MATCH_FILE_SUFFIXES = (".json", ".npz", ".csv")
-_COLUMNS = ("index1", "index2", "x1", "y1", "x2", "y2", "distance", "inlier", "residual")
+_COLUMNS = ("index1", "index2", "x1", "y1", "x2", "y2", "distance", "inlier", "residual", "score")
 
 
 def write_matches(
@@ -24,9 +23,10 @@ def write_matches(
     """Writes matches in the format that the suffix of `path` names.
 
     - `.json`: keypoints of both images (x, y, size, angle in degrees, response), indices of the
-      matches, distances, inliers, residuals (−1 without a model), geometry, model and settings.
-    - `.npz`: the same as arrays `keypoints1`, `keypoints2`, `indices`, `distances`, `inliers`,
-      `residuals` and `model` (if there is one).
+      matches, scores, distances (−1 of a matcher that has none), inliers, residuals (−1 without a
+      model), geometry, model and settings.
+    - `.npz`: the same as arrays `keypoints1`, `keypoints2`, `indices`, `scores`, `distances`,
+      `inliers`, `residuals` and `model` (if there is one).
     - `.csv`: one line per match.
     """
     path = pathlib.Path(path)
@@ -37,7 +37,8 @@ def write_matches(
         "keypoints1": _keypoints(pair.features1),
         "keypoints2": _keypoints(pair.features2),
         "indices": pair.indices,
-        "distances": pair.distances,
+        "scores": pair.scores,
+        "distances": np.full(len(pair.indices), -1.0) if pair.distances is None else pair.distances,
         "inliers": pair.inliers,
         # JSON has no infinity, which residuals have where no model was found.
         "residuals": np.nan_to_num(pair.residuals, posinf=-1.0),
@@ -50,11 +51,9 @@ def write_matches(
             with temporary.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 writer.writerow(_COLUMNS)
-                columns = (pair.points1, pair.points2, pair.distances[:, np.newaxis])
-                for index, row, inlier, residual in zip(
-                    pair.indices, np.hstack(columns), pair.inliers, pair.residuals, strict=True
-                ):
-                    writer.writerow([*index.tolist(), *row.tolist(), int(inlier), residual])
+                columns = [*pair.indices.T, *pair.points1.T, *pair.points2.T, arrays["distances"]]
+                columns += [pair.inliers.astype(int), pair.residuals, pair.scores]
+                writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
         else:
             record = {
                 "format": 1,
@@ -70,7 +69,5 @@ def write_matches(
 
 def _keypoints(features: Features) -> np.ndarray:
     """Keypoints float64 [N, 5]: x, y, size (twice the radius), angle in degrees, response."""
-    frames = features.frames
-    return np.column_stack(
-        [features.points, 2 * radii(frames), np.degrees(angles(frames)) % 360, features.responses]
-    )
+    degrees = np.degrees(features.angles) % 360
+    return np.column_stack([features.points, 2 * features.scales, degrees, features.responses])

@@ -15,6 +15,7 @@ import numpy as np
 
 from doap_tf.errors import InputError
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.verifier import PairMatches
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (record TEXT NOT NULL);
@@ -42,7 +43,7 @@ class StoredMatches(NamedTuple):
 
     Attributes:
         indices: int64 [M, 2].
-        scores: float32 [M], the cosine of the descriptors mapped to 0…1.
+        scores: float32 [M], 0…1.
         inliers: bool [M].
         model: float64 [3, 3], or None.
     """
@@ -73,19 +74,20 @@ class MatchStore:
         matching: Mapping[str, Any] | None = None,
         read_only: bool = False,
     ):
-        self._path = pathlib.Path(path)
-        self._matching = json.dumps(matching or {}, sort_keys=True)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = pathlib.Path(path)
+        self.settings, self.matching = dict(settings), dict(matching or {})
+        self._matching = json.dumps(self.matching, sort_keys=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with contextlib.ExitStack() as refusal:
                 if read_only:
-                    address = f"{self._path.absolute().as_uri()}?mode=ro&immutable=1"
+                    address = f"{self.path.absolute().as_uri()}?mode=ro&immutable=1"
                     self._connection = sqlite3.connect(address, uri=True, check_same_thread=False)
                 else:
                     self._connection = sqlite3.connect(path, timeout=60)
                 refusal.callback(self._connection.close)
                 self._connection.executescript(_SCHEMA)
-                self._check_settings(settings)
+                self._check_settings()
                 refusal.pop_all()
         except sqlite3.DatabaseError as error:
             raise InputError(
@@ -123,9 +125,9 @@ class MatchStore:
         query = "SELECT 1 FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
         return self._row(query, self._matching, name1, name2) != ()
 
-    def write_pair(self, name1: str, name2: str, matches: StoredMatches) -> None:
+    def write_pair(self, name1: str, name2: str, matches: StoredMatches | PairMatches) -> None:
         """Stores the matches of a pair."""
-        packed = _pack(matches._asdict())
+        packed = _pack({name: getattr(matches, name) for name in StoredMatches._fields})
         with self._writing() as transaction:
             transaction.execute(
                 "INSERT OR REPLACE INTO matches VALUES (?, ?, ?, ?)",
@@ -160,7 +162,7 @@ class MatchStore:
                 yield transaction
         except sqlite3.Error as error:
             raise InputError(
-                f"{self._path} cannot be written ({error}); it keeps what is finished."
+                f"{self.path} cannot be written ({error}); it keeps what is finished."
             ) from error
 
     def _row(self, query: str, *values: str) -> tuple:
@@ -182,10 +184,10 @@ class MatchStore:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InputError:
-        return InputError(f"{self._path} is damaged ({error}): delete it to match anew.")
+        return InputError(f"{self.path} is damaged ({error}): delete it to match anew.")
 
-    def _check_settings(self, settings: Mapping[str, Any]) -> None:
-        record = json.dumps(settings, sort_keys=True)
+    def _check_settings(self) -> None:
+        record = json.dumps(self.settings, sort_keys=True)
         row = self._row("SELECT record FROM settings")
         if not row:
             with self._connection as transaction:
@@ -195,7 +197,7 @@ class MatchStore:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 raise InputError(
-                    f"{self._path} holds features for {name} = {old.get(name)}, not "
+                    f"{self.path} holds features for {name} = {old.get(name)}, not "
                     f"{new.get(name)}; choose another output folder or delete it."
                 )
 

@@ -40,8 +40,8 @@ class Codebook(NamedTuple):
     words: np.ndarray
 
 
-Read = Callable[[str], Features]
-Sign = Callable[[Sequence[str], Read, Codebook], np.ndarray]
+ReadFeatures = Callable[[str], Features]
+MakeSignatures = Callable[[Sequence[str], ReadFeatures, Codebook], np.ndarray]
 
 
 def retrieval_pairs(
@@ -49,7 +49,7 @@ def retrieval_pairs(
     store: MatchStore,
     neighbours: int,
     record: str | os.PathLike,
-    sign: Sign | None = None,
+    make: MakeSignatures | None = None,
 ) -> list[Pair]:
     """Returns every image with those that look most like it, each pair once.
 
@@ -58,7 +58,7 @@ def retrieval_pairs(
         store: Holds their features.
         neighbours: How many of the nearest each image is paired with.
         record: File that keeps the pairs; the same images get the same pairs from it.
-        sign: What makes the signatures; `make_signatures` by default.
+        make: Makes the signatures; `make_signatures` by default.
     """
     check_shortlist(neighbours, len(names))
     contents = store.contents()
@@ -71,14 +71,14 @@ def retrieval_pairs(
         if known["key"] == key:
             return [(first, second) for first, second in known["pairs"]]
     codebook = learn_codebook(names, store.read_features)
-    signatures = (sign or make_signatures)(names, store.read_features, codebook)
+    signatures = (make or make_signatures)(names, store.read_features, codebook)
     pairs = nearest_pairs(names, signatures, neighbours)
     with write_atomically(record) as path:
         path.write_text(json.dumps({"key": key, "pairs": pairs}), "utf-8")
     return pairs
 
 
-def learn_codebook(names: Sequence[str], read: Read) -> Codebook:
+def learn_codebook(names: Sequence[str], read: ReadFeatures) -> Codebook:
     """Learns components and words from a bounded sample of a collection's own descriptors.
 
     Args:
@@ -99,7 +99,7 @@ def learn_codebook(names: Sequence[str], read: Read) -> Codebook:
     return Codebook(components, np.asarray(centres))
 
 
-def make_signatures(names: Sequence[str], read: Read, codebook: Codebook) -> np.ndarray:
+def make_signatures(names: Sequence[str], read: ReadFeatures, codebook: Codebook) -> np.ndarray:
     """Returns the signatures of images, float32 [N, W · C], of unit length.
 
     A signature is the VLAD of Jégou et al. with the later normalisations, of the principal
@@ -142,13 +142,13 @@ def nearest_pairs(names: Sequence[str], signatures: np.ndarray, neighbours: int)
     rows = signatures[signed]
     count = min(neighbours + 1, len(rows))
     if len(names) > _SEARCHED_EXACTLY:
-        found = _nearest_by_index(rows, count)
+        nearest_rows = _nearest_by_index(rows, count)
     else:
-        found = nearest(rows, rows, NORM_L2, count)[0]
+        nearest_rows = nearest(rows, rows, NORM_L2, count)[0]
     pairs: set[tuple[int, int]] = set()
-    for place, row in enumerate(found.tolist()):
-        others = [other for other in row if other not in (place, -1)][:neighbours]
-        pairs.update((min(place, other), max(place, other)) for other in others)
+    for row, candidates in enumerate(nearest_rows.tolist()):
+        others = [other for other in candidates if other not in (row, -1)][:neighbours]
+        pairs.update((min(row, other), max(row, other)) for other in others)
     return [(names[signed[first]], names[signed[second]]) for first, second in sorted(pairs)]
 
 
@@ -166,12 +166,12 @@ def check_shortlist(neighbours: int, images: int) -> None:
             ) from error
 
 
-def _sample(names: Sequence[str], read: Read) -> np.ndarray:
+def _sample(names: Sequence[str], read: ReadFeatures) -> np.ndarray:
     """Returns descriptors of unit length, float32 [M, D]."""
     chosen = np.unique(np.linspace(0, len(names) - 1, _SAMPLED_IMAGES).round().astype(int))
     rows = []
-    for place in chosen:
-        features = read(names[place])
+    for index in chosen:
+        features = read(names[index])
         rows.append(unit_rows(features.descriptors[:_SAMPLED_ROWS], features.norm))
     sample = np.concatenate(rows)
     if not len(sample):
@@ -180,7 +180,7 @@ def _sample(names: Sequence[str], read: Read) -> np.ndarray:
 
 
 def _principal_components(rows: np.ndarray) -> np.ndarray:
-    """Returns the directions of most variance of rows [M, D], float32 [D, C], the first first."""
+    """Returns the directions of most variance of rows [M, D], float32 [D, C], most first."""
     centred = rows - rows.mean(axis=0)
     directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))[1][:, ::-1]
     components = directions[:, : min(_COMPONENTS, len(rows))]

@@ -7,8 +7,8 @@ import pytest
 
 from doap_tf.features import similarity_frames
 from doap_tf.matching import Features, MatchStore, collection_page, write_collection_page
-from doap_tf.matching.collection import Outcome, collection_report
 from doap_tf.matching.match_store import StoredMatches
+from doap_tf.matching.pipeline import Outcome, collection_report
 
 SETTINGS = {
     "descriptor": "sift",
@@ -43,8 +43,7 @@ def collection(tmp_path):
         pairs = [(names[0], name) for name in names[1:]]
         failed = {("x y", "z.png"): "no <features>"}
         outcome = Outcome(names, pairs, {"x.png": "a < b"}, failed, 0)
-        report = collection_report(store, outcome) | {"settings": SETTINGS}
-        yield store, images, report
+        yield store, images, collection_report(store, outcome, SETTINGS)
 
 
 def shown(page):

@@ -11,8 +11,8 @@ from doap_tf.features import similarity_frames
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import Cameras, Features, MatchStore, write_colmap
 from doap_tf.matching.colmap_database import pair_id
-from doap_tf.matching.geometry import sampson_distances
 from doap_tf.matching.match_store import StoredMatches
+from doap_tf.matching.verifier import sampson_distances
 from tests.matching.scene import HOMOGRAPHY
 
 RANDOM = np.random.default_rng(0)

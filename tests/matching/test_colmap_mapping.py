@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from doap_tf.features import similarity_frames
-from doap_tf.matching import Cameras, Features, MatchStore, verify, write_colmap
+from doap_tf.matching import Cameras, Features, MatchStore, Verifier, write_colmap
 from doap_tf.matching.match_store import StoredMatches
 from doap_tf.readers.colmap_model import read_model
 from tests.reconstruction import FOCAL, HEIGHT, WIDTH, make_scene, write_images, write_source
@@ -41,7 +41,8 @@ def write_database(folder, norm=cv2.NORM_L2, geometry="fundamental"):
             _, *indices = np.intersect1d(first.ids[:-1], second.ids[:-1], return_indices=True)
             points1 = first.keypoints[indices[0]] - 0.5
             points2 = second.keypoints[indices[1]] - 0.5
-            model, inliers, _ = verify(points1, points2, "fundamental", threshold=2.0)
+            verifier = Verifier("fundamental", threshold=2.0)
+            model, inliers, _ = verifier.verify_points(points1, points2)
             matches = StoredMatches(
                 np.stack(indices, axis=1), np.ones(len(inliers), np.float32), inliers, model
             )

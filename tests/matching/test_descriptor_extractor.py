@@ -70,7 +70,9 @@ def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
 
 def test_the_descriptors_own_magnification_is_the_default():
     descriptor = load("vgg")
-    assert DescriptorExtractor(descriptor).describer.magnification == descriptor.magnification
+    assert (
+        DescriptorExtractor(descriptor).frame_descriptor.magnification == descriptor.magnification
+    )
 
 
 @pytest.mark.parametrize("name", ["pixels", "orb"])
@@ -81,7 +83,7 @@ def test_one_magnification_is_the_descriptor_itself(name, magnification):
     extractor = DescriptorExtractor(name, magnification=magnification)
     expected = load(name).describe(cut_patches(image, frames, 64, 9))
     np.testing.assert_array_equal(extractor.compute(image, frames)[1], expected)
-    assert extractor.describer.magnification == extractor.settings()["magnification"] == 9
+    assert extractor.frame_descriptor.magnification == extractor.settings()["magnification"] == 9
 
 
 def described(descriptor, image, frames, magnifications, size=64):
@@ -137,7 +139,9 @@ def test_patches_without_contrast_are_pooled_to_finite_rows():
 def test_pictures_show_patches_of_the_first_magnification():
     image = views()[0]
     frames = detect(image, max_frames=5).frames
-    patches = DescriptorExtractor("pixels", magnification=(9, 4)).describer.cut(image, frames)
+    patches = DescriptorExtractor("pixels", magnification=(9, 4)).frame_descriptor.cut(
+        image, frames
+    )
     np.testing.assert_array_equal(patches, cut_patches(image, frames, 64, 9))
 
 
@@ -384,9 +388,11 @@ def test_real_networks_drop_into_opencv():
     assert len(exact) == len(flann.match(rows, others)) == len(rows)
     # The network sees patches at its own size and magnification, nothing is resized.
     frames = extractor.extract(image).frames
-    patches = extractor.describer.cut(image, frames)
+    patches = extractor.frame_descriptor.cut(image, frames)
     assert patches.shape == (len(frames), 32, 32)
-    np.testing.assert_allclose(extractor.describer.descriptor.describe(patches), rows, atol=1e-5)
+    np.testing.assert_allclose(
+        extractor.frame_descriptor.descriptor.describe(patches), rows, atol=1e-5
+    )
 
 
 def test_binary_networks_drop_into_opencv():

@@ -175,9 +175,12 @@ def test_sequential_and_listed_pairs(folder):
         (["--images=*.png", "--output=x", "--camera_model=EYE"], "--camera_model.*SIMPLE_RADIAL"),
         (
             ["--images=*.png", "--output=foreign", "--format=colmap"],
-            "foreign/database.db.*--output",
+            "foreign/database.db.*output",
         ),
-        (["--images=*.png", "--output=foreign", "--format=h5"], "foreign/database.db.*--output"),
+        (
+            ["--images=*.png", "--output=foreign", "--format=h5"],
+            "foreign/database.db.*output",
+        ),
         (["--images=*.png", "--output=x", "--pairs=nothing.txt"], "nothing.txt names no pair"),
         (["--images=*.png", "--output=x", "--pairs=retrievl"], "--pairs must be.*'retrievl'"),
         (["--image1=a.png", "--image2=b.png", "--output=./b.png"], "b.png is one of the images"),

@@ -11,9 +11,9 @@ from doap_tf.errors import InputError
 from doap_tf.matching import (
     DescriptorExtractor,
     Features,
-    Matcher,
-    MatchStore,
-    match_collection,
+    NearestNeighbours,
+    Pipeline,
+    Verifier,
     shortlist,
 )
 from doap_tf.matching.image_features import unit_rows
@@ -158,13 +158,9 @@ def test_a_second_run_has_the_same_pairs_and_a_changed_collection_others(tmp_pat
     extractor = DescriptorExtractor("sift", "dog", max_keypoints=100)
 
     def matched(**choice):
-        with MatchStore(tmp_path / "finished.db", {}) as store:
-            return match_collection(
-                images,
-                lambda names: retrieval_pairs(names, store, 1, record, **choice),
-                extractor,
-                Matcher(),
-                store,
+        with Pipeline(tmp_path, extractor, NearestNeighbours(), Verifier()) as pipeline:
+            return pipeline.run(
+                images, lambda names: retrieval_pairs(names, pipeline.store, 1, record, **choice)
             )
 
     def refuse(*arguments):
@@ -172,13 +168,13 @@ def test_a_second_run_has_the_same_pairs_and_a_changed_collection_others(tmp_pat
 
     assert matched().pairs == [("a", "b"), ("c", "d")]
     assert len(json.loads(record.read_text())["pairs"]) == 2
-    assert matched(sign=refuse).pairs == [("a", "b"), ("c", "d")]
+    assert matched(make=refuse).pairs == [("a", "b"), ("c", "d")]
     with monkeypatch.context() as other, pytest.raises(AssertionError):
         other.setattr(shortlist, "_COMPONENTS", 16)
-        matched(sign=refuse)
+        matched(make=refuse)
     cv2.imwrite(str(images["d"]), picture[10:210, 20:220])
     with pytest.raises(AssertionError):
-        matched(sign=refuse)
+        matched(make=refuse)
     assert ("a", "d") in matched().pairs or ("b", "d") in matched().pairs
 
 

@@ -11,12 +11,11 @@ import hashlib
 import io
 import json
 import os
-import pathlib
 import pickle
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,34 +33,34 @@ from doap_tf.beam import (
     write_whole,
 )
 from doap_tf.files import contents_sha256
-from doap_tf.matching.collection import (
-    describe_file,
-    failure_reason,
-    features_reader,
-    match_stored,
-)
-from doap_tf.matching.descriptor_extractor import DescriptorExtractor
+from doap_tf.matching.extractor import Extractor
+from doap_tf.matching.image_matching import match_features
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
-from doap_tf.matching.shortlist import Codebook, Read, make_signatures
+from doap_tf.matching.pipeline import (
+    Images,
+    Pipeline,
+    extract_file,
+    failure_reason,
+    features_reader,
+)
+from doap_tf.matching.shortlist import Codebook, ReadFeatures, make_signatures
+from doap_tf.matching.verifier import Verifier
 
 _SIGNATURES_PER_SHARD = 64
-_of_thread = threading.local()
+_thread_cache = threading.local()
 
 _Failures = dict[tuple[str, ...], str]  # the reasons, by the names of an image or a pair
 
 
-class BeamEngine:
-    """An engine, see `doap_tf.matching.collection.Engine`, whose work is done by Beam's workers.
+class BeamPipeline(Pipeline):
+    """A `Pipeline` whose work is done by Beam's workers.
 
     Args:
-        make_extractor: Makes what describes the images, once in each thread of a
-            worker; can be pickled.
-        settings: What features depend on: those of the extractor.
-        matcher: Matches the pairs.
-        path: File of the finished store, which only this process writes.
-        store: The store in that file.
+        folder, extractor, matcher, verifier: As for `Pipeline`; all but the extractor can be
+            pickled.
+        make_extractor: Makes the extractor, once in each thread of a worker; can be pickled.
         options: Beam's options as on a command line.
         shards: Folder for what workers finish, and for a copy of the store that they read. By
             default it is beside the store, which they then read in its place.
@@ -69,43 +68,43 @@ class BeamEngine:
 
     def __init__(
         self,
-        make_extractor: Callable[[], DescriptorExtractor],
-        settings: Mapping[str, Any],
+        folder: str | os.PathLike,
+        extractor: Extractor,
         matcher: Matcher,
-        path: str | os.PathLike,
-        store: MatchStore,
+        verifier: Verifier,
+        make_extractor: Callable[[], Extractor],
         options: str,
         shards: str | None = None,
     ):
+        self._options = pipeline_options(options)  # before anything is written
+        super().__init__(folder, extractor, matcher, verifier)
         self._make_extractor = make_extractor
-        self._settings = dict(settings)
-        self._matcher = matcher
-        self._path = pathlib.Path(path).absolute()
-        self._store = store
         self._copies = shards is not None
         self._copy: str | None = None
-        self._shards = (shards or str(self._path.with_name("shards"))).rstrip("/")
+        self._shards = (shards or str(self.folder / "shards")).rstrip("/")
         if FileSystems.get_scheme(self._shards) is None:
             self._shards = os.path.abspath(self._shards)
-        self._options = pipeline_options(options)
         if not FileSystems.exists(self._shards):
             FileSystems.mkdirs(self._shards)
         self._gather()  # what a killed run left; what failed then is tried again
 
-    def describe(self, images: Mapping[str, str | os.PathLike]) -> dict[str, str]:
-        """As for `Engine`."""
-        known = self._store.contents()
+    def extract(self, images: Images) -> dict[str, str]:
+        """As for `Pipeline`."""
+        known = self.store.contents()
         items = [(name, _absolute(path), known.get(name)) for name, path in images.items()]
-        work = _Describe(self._make_extractor, self._settings, self._shards)
+        work = _Extract(self._make_extractor, self.store.settings, self._shards)
         failures = self._run(work, items)
         return {name: failures[name,] for name in images if (name,) in failures}
 
-    def make_signatures(self, names: Sequence[str], read: Read, codebook: Codebook) -> np.ndarray:
-        """Does what `doap_tf.matching.shortlist.make_signatures` does; workers read the store."""
+    def make_signatures(
+        self, names: Sequence[str], read: ReadFeatures, codebook: Codebook
+    ) -> np.ndarray:
+        """As for `Pipeline`; workers read the store."""
         del read
         starts = range(0, len(names), _SIGNATURES_PER_SHARD)
         items = [(start, list(names[start : start + _SIGNATURES_PER_SHARD])) for start in starts]
-        self._run(_Sign(self._readable_store(), self._settings, self._shards, codebook), items)
+        make = functools.partial(make_signatures, codebook=codebook)
+        self._run(_MakeSignatures(self._readable_store(), self.store, self._shards, make), items)
         paths = [_signature_file(self._shards, start) for start in starts]
         signatures = np.concatenate([np.load(io.BytesIO(read_bytes(path))) for path in paths])
         for path in paths:
@@ -113,14 +112,15 @@ class BeamEngine:
         return signatures
 
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
-        """As for `Engine`."""
+        """As for `Pipeline`."""
         others: dict[str, list[str]] = {}
         for name1, name2 in pairs:
-            if not self._store.has_pair(name1, name2):
+            if not self.store.has_pair(name1, name2):
                 others.setdefault(name1, []).append(name2)
         failures: _Failures = {}
         if others:
-            work = _Match(self._readable_store(), self._settings, self._shards, self._matcher)
+            match = functools.partial(match_features, matcher=self.matcher, verifier=self.verifier)
+            work = _Match(self._readable_store(), self.store, self._shards, match)
             failures = self._run(work, others.items())
         for path in [*self._find(".store"), *self._find(".partial")]:
             delete(path)
@@ -130,10 +130,10 @@ class BeamEngine:
     def _readable_store(self) -> str:
         """Returns the path at which workers read the store, after all images are described."""
         if not self._copies:
-            return str(self._path)
+            return str(self.store.path.absolute())
         if self._copy is None:
             self._copy = f"{self._shards}/{uuid.uuid4().hex}.store"
-            with self._path.open("rb") as store, FileSystems.create(self._copy) as copy:
+            with self.store.path.open("rb") as store, FileSystems.create(self._copy) as copy:
                 shutil.copyfileobj(store, copy)
         return self._copy
 
@@ -146,7 +146,7 @@ class BeamEngine:
         """Takes over what workers have finished; returns the reasons of what failed."""
         for path in self._find(".db"):
             copy = LocalCopy(path)
-            self._store.absorb(copy.path)
+            self.store.absorb(copy.path)
             delete(path)
         failures: _Failures = {}
         for path in self._find(".json"):
@@ -158,12 +158,12 @@ class BeamEngine:
         return find(f"{glob.escape(self._shards)}/*{suffix}")
 
 
-class _Describe(beam.DoFn):
-    """Describes images: items are a name, a path and the SHA-256 of what was described before."""
+class _Extract(beam.DoFn):
+    """Extracts features: items are a name, a path and the SHA-256 of what was described before."""
 
     def __init__(
         self,
-        make_extractor: Callable[[], DescriptorExtractor],
+        make_extractor: Callable[[], Extractor],
         settings: dict[str, Any],
         shards: str,
     ):
@@ -172,7 +172,7 @@ class _Describe(beam.DoFn):
         self._shards = shards
 
     def setup(self) -> None:
-        self._extractor = _kept(self._make_extractor)
+        self._extractor = _cached_extractor(self._make_extractor)
 
     def process(self, element: tuple[str, str | BeamPath, str | None]) -> None:
         name, path, known = element
@@ -181,7 +181,7 @@ class _Describe(beam.DoFn):
             shard = f"{self._shards}/{_digest(name, sha256)}.db"
             if sha256 == known or FileSystems.exists(shard):
                 return
-            features = describe_file(self._extractor, path)
+            features = extract_file(self._extractor, path)
         except Exception as error:
             _write_failures(self._shards, {(name,): failure_reason(error)})
             return
@@ -189,68 +189,54 @@ class _Describe(beam.DoFn):
             store.write_features(name, sha256, features)
 
 
-class _Reading(beam.DoFn):
-    """Reads the finished store, which no process writes meanwhile."""
+class _WithStore(beam.DoFn):
+    """Does `work` with features of the finished store, which no process writes meanwhile.
 
-    def __init__(self, path: str, settings: dict[str, Any], shards: str):
+    Args:
+        path: File of the store for workers.
+        store: The same, for its settings.
+        shards: Folder for the results.
+        work: Can be pickled.
+    """
+
+    def __init__(self, path: str, store: MatchStore, shards: str, work: Callable[..., Any]):
         self._path = path
-        self._settings = settings
+        self._settings = store.settings, store.matching
         self._shards = shards
+        self._work = work
 
     def setup(self) -> None:
         self._copy = None if FileSystems.get_scheme(self._path) is None else _copied(self._path)
         path = self._copy.path if self._copy else self._path
-        self._store = MatchStore(path, self._settings, read_only=True)
-        self._read = features_reader(self._store)
+        self._read = features_reader(MatchStore(path, *self._settings, read_only=True))
 
 
-class _Sign(_Reading):
+class _MakeSignatures(_WithStore):
     """Makes signatures: items are the number of the first image and names."""
-
-    def __init__(
-        self,
-        path: str,
-        settings: dict[str, Any],
-        shards: str,
-        codebook: Codebook,
-    ):
-        super().__init__(path, settings, shards)
-        self._codebook = codebook
 
     def process(self, element: tuple[int, list[str]]) -> None:
         start, names = element
-        signatures = make_signatures(names, self._store.read_features, self._codebook)
+        signatures = self._work(names, self._read)
         with write_whole(_signature_file(self._shards, start)) as path, path.open("wb") as file:
             np.save(file, signatures)
 
 
-class _Match(_Reading):
+class _Match(_WithStore):
     """Matches pairs: items are the name of an image and the names to match it with."""
-
-    def __init__(
-        self,
-        path: str,
-        settings: dict[str, Any],
-        shards: str,
-        matcher: Matcher,
-    ):
-        super().__init__(path, settings, shards)
-        self._matcher = matcher
 
     def process(self, element: tuple[str, list[str]]) -> None:
         name1, others = element
-        matching = self._matcher.settings()
-        shard = f"{self._shards}/{_digest(name1, *others, json.dumps(matching))}.db"
+        shard = f"{self._shards}/{_digest(name1, *others, json.dumps(self._settings[1]))}.db"
         if FileSystems.exists(shard):
             return
         failures: _Failures = {}
         with (
             write_whole(shard) as temporary,
-            MatchStore(temporary, self._settings, matching) as store,
+            MatchStore(temporary, *self._settings) as store,
         ):
             for name2 in others:
                 try:
-                    matches = match_stored(self._read(name1), self._read(name2), self._matcher)
+                    matches = self._work(self._read(name1), self._read(name2))
                 except Exception as error:
                     failures[name1, name2] = failure_reason(error)
                 else:
@@ -259,13 +245,13 @@ class _Match(_Reading):
             _write_failures(self._shards, failures)
 
 
-def _kept(make_extractor: Callable[[], DescriptorExtractor]) -> DescriptorExtractor:
+def _cached_extractor(make_extractor: Callable[[], Extractor]) -> Extractor:
     """Makes an extractor once in a thread, since some runners set up a `DoFn` for every task."""
     key = pickle.dumps(make_extractor)
-    if getattr(_of_thread, "key", None) != key:
-        _of_thread.extractor = make_extractor()
-        _of_thread.key = key
-    return _of_thread.extractor
+    if getattr(_thread_cache, "key", None) != key:
+        _thread_cache.extractor = make_extractor()
+        _thread_cache.key = key
+    return _thread_cache.extractor
 
 
 @functools.lru_cache(1)

@@ -1,25 +1,52 @@
 """Matching descriptors by nearest neighbours: plain, mutual, with Lowe's ratio, or both."""
 
-from typing import NamedTuple
+import dataclasses
+from typing import Any
 
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.matching.image_features import Features, unit_rows
+from doap_tf.matching.matcher import Matches
 from doap_tf.metrics import nearest, nearest_both_ways
 
 METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
 
 
-class Matches(NamedTuple):
-    """Pairs of matching descriptors.
+@dataclasses.dataclass(frozen=True)
+class NearestNeighbours:
+    """A `Matcher` that compares descriptors only; scores are their cosines, mapped to 0…1.
 
-    Attributes:
-        indices: int64 [M, 2], rows of the first and the second set, ascending in the first.
-        distances: float32 [M].
+    Args:
+        method: One of `METHODS`; see `match_descriptors`.
+        ratio: Lowe's ratio, for the methods that use it.
     """
 
-    indices: np.ndarray
-    distances: np.ndarray
+    method: str = "mutual"
+    ratio: float = 0.8
+
+    def __post_init__(self):
+        _check_method(self.method, self.ratio)
+
+    @property
+    def name(self) -> str:
+        """As for `Matcher`: the method."""
+        return self.method
+
+    def settings(self) -> dict[str, Any]:
+        """As for `Matcher`."""
+        return {"ratio": self.ratio} if "ratio" in self.method else {}
+
+    def match(self, features1: Features, features2: Features) -> Matches:
+        """As for `Matcher`; ascending in the first features."""
+        norm = features1.norm
+        if norm != features2.norm:
+            raise InputError("features of different descriptors cannot be matched.")
+        rows1, rows2 = features1.descriptors, features2.descriptors
+        indices, distances = match_descriptors(rows1, rows2, norm, self.method, self.ratio)
+        first, second = indices.T
+        cosines = (unit_rows(rows1[first], norm) * unit_rows(rows2[second], norm)).sum(axis=1)
+        return Matches(indices, (cosines + 1) / 2, distances)
 
 
 def match_descriptors(
@@ -29,7 +56,7 @@ def match_descriptors(
     method: str = "mutual",
     ratio: float = 0.8,
     memory_mb: float = 512,
-) -> Matches:
+) -> tuple[np.ndarray, np.ndarray]:
     """Finds matches exactly, as `cv2.BFMatcher` would; ties go to the lowest index.
 
     Args:
@@ -42,8 +69,11 @@ def match_descriptors(
             only one. `"mutual_ratio"`: both.
         ratio: Lowe's ratio, for the methods that use it.
         memory_mb: Limit for temporary memory.
+
+    Returns:
+        Rows of both sets, int64 [K, 2], ascending in the first, and their distances float32 [K].
     """
-    check_method(method, ratio)
+    _check_method(method, ratio)
     with_ratio = method in ("ratio", "mutual_ratio")
     k = 2 if with_ratio else 1
     if method in ("mutual", "mutual_ratio"):
@@ -61,10 +91,10 @@ def match_descriptors(
     if back is not None:
         mutual = back[second] == first
         first, second = first[mutual], second[mutual]
-    return Matches(np.stack([first, second], axis=1), distances[first, 0])
+    return np.stack([first, second], axis=1), distances[first, 0]
 
 
-def check_method(method: str, ratio: float) -> None:
+def _check_method(method: str, ratio: float) -> None:
     """Raises an InputError unless `match_descriptors` takes these."""
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")

@@ -5,7 +5,7 @@ import pytest
 import doap_tf
 from doap_tf.errors import InputError
 from doap_tf.features import detect
-from doap_tf.matching import DescriptorExtractor, Matcher, verify
+from doap_tf.matching import DescriptorExtractor, NearestNeighbours, Verifier, match_features
 from tests.matching.scene import HOMOGRAPHY, corner_error, views
 
 
@@ -36,7 +36,7 @@ def test_settings_are_passed_on():
         *views(), "sift", max_keypoints=90, method="mutual_ratio", ratio=0.7, geometry=None
     )
     features = [DescriptorExtractor("sift", max_keypoints=90).extract(image) for image in views()]
-    expected = Matcher("mutual_ratio", 0.7, None).match(*features)
+    expected = match_features(*features, NearestNeighbours("mutual_ratio", 0.7), Verifier(None))
     np.testing.assert_array_equal(pair.indices, expected.indices)
     assert pair.geometry is None and pair.model is None and pair.inliers.all()
     assert 0 < len(pair.indices) < 90
@@ -44,11 +44,11 @@ def test_settings_are_passed_on():
 
 def test_the_estimator_is_passed_on():
     pair = doap_tf.match_images(*views(), "sift", max_keypoints=200, estimator="prosac")
-    expected = verify(pair.points1, pair.points2, estimator="prosac", distances=pair.distances)
-    np.testing.assert_array_equal(pair.model, expected.model)
-    assert (verify(pair.points1, pair.points2).model != pair.model).any()
-    assert Matcher(estimator="prosac").settings()["estimator"] == "prosac"
-    assert "estimator" not in Matcher(geometry=None, estimator="prosac").settings()
+    verifier, points = Verifier(estimator="prosac"), (pair.points1, pair.points2)
+    np.testing.assert_array_equal(pair.model, verifier.verify_points(*points, pair.distances).model)
+    assert (Verifier().verify_points(*points).model != pair.model).any()
+    assert verifier.settings()["estimator"] == "prosac"
+    assert "estimator" not in Verifier(None, estimator="prosac").settings()
 
 
 def test_keypoints_are_limited_unless_all_are_wanted(monkeypatch):
@@ -118,17 +118,17 @@ def test_features_of_two_descriptors_do_not_match():
         DescriptorExtractor(name, max_keypoints=5).extract(image) for name in ("sift", "orb")
     ]
     with pytest.raises(InputError, match="different descriptors"):
-        Matcher().match(*features)
+        match_features(*features)
 
 
-def test_settings_of_a_matcher_are_checked_at_once():
-    for kwargs, message in (
-        ({"method": "best"}, "method"),
-        ({"geometry": "affine"}, "geometry"),
-        ({"estimator": "best"}, "estimator"),
-        ({"geometry": "essential"}, "intrinsics"),
-        ({"intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
-        ({"ratio": 2.0}, "ratio"),
+def test_settings_are_checked_at_once():
+    for kind, kwargs, message in (
+        (NearestNeighbours, {"method": "best"}, "method"),
+        (NearestNeighbours, {"ratio": 2.0}, "ratio"),
+        (Verifier, {"geometry": "affine"}, "geometry"),
+        (Verifier, {"estimator": "best"}, "estimator"),
+        (Verifier, {"geometry": "essential"}, "intrinsics"),
+        (Verifier, {"intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
     ):
         with pytest.raises(InputError, match=message):
-            Matcher(**kwargs)
+            kind(**kwargs)

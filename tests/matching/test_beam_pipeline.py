@@ -10,14 +10,12 @@ import pytest
 from doap_tf.errors import InputError
 from doap_tf.matching import (
     DescriptorExtractor,
-    Matcher,
-    MatchStore,
+    NearestNeighbours,
+    Pipeline,
+    Verifier,
     exhaustive_pairs,
     find_images,
-    match_collection,
 )
-from doap_tf.matching.collection import match_by
-from doap_tf.matching.shortlist import retrieval_pairs
 from tests.features.pictures import photograph
 from tests.matching.test_match_main import run
 
@@ -26,12 +24,12 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.localfilesystem import LocalFileSystem
 
 import doap_tf.beam
-from doap_tf.matching import beam_engine
+from doap_tf.matching import beam_pipeline
 
 IN_PROCESS = "--runner=DirectRunner"
 TWO_PROCESSES = f"{IN_PROCESS} --direct_num_workers=2 --direct_running_mode=multi_processing"
 MAKE = functools.partial(DescriptorExtractor, "sift", "dog", max_keypoints=60)
-MATCHER = Matcher(geometry="fundamental")
+STEPS = NearestNeighbours(), Verifier("fundamental")
 
 
 @pytest.fixture
@@ -44,37 +42,22 @@ def images(tmp_path):
     return paths
 
 
-def settings():
-    return MAKE().settings(), MATCHER.settings()
-
-
 def by_beam(images, folder, options=IN_PROCESS, pairs=None, make=MAKE, shards=None):
-    with MatchStore(folder / "finished.db", *settings()) as store:
-        path = folder / "finished.db"
-        engine = beam_engine.BeamEngine(make, settings()[0], MATCHER, path, store, options, shards)
-        if pairs is None:
-            pairs = functools.partial(
-                retrieval_pairs,
-                store=store,
-                neighbours=2,
-                record=folder / "shortlist.json",
-                sign=engine.make_signatures,
-            )
-        return match_by(engine, images, pairs)
+    steps = MAKE(), *STEPS, make
+    with beam_pipeline.BeamPipeline(folder, *steps, options, shards) as pipeline:
+        chosen = functools.partial(pipeline.retrieval_pairs, neighbours=2)
+        return pipeline.run(images, pairs or chosen)
 
 
 def in_this_process(images, folder):
-    with MatchStore(folder / "finished.db", *settings()) as store:
-        record = folder / "shortlist.json"
-        choose = functools.partial(retrieval_pairs, store=store, neighbours=2, record=record)
-        return match_collection(images, choose, MAKE(), MATCHER, store)
+    with Pipeline(folder, MAKE(), *STEPS) as pipeline:
+        return pipeline.run(images, functools.partial(pipeline.retrieval_pairs, neighbours=2))
 
 
 def stored(folder, outcome):
-    with MatchStore(folder / "finished.db", *settings()) as store:
-        values = [vars(store.read_features(name)).values() for name in outcome.names]
-        values += [store.read_pair(*pair) for pair in outcome.pairs]
-    return values
+    with Pipeline(folder, MAKE(), *STEPS) as pipeline:
+        values = [vars(pipeline.store.read_features(name)).values() for name in outcome.names]
+        return values + [pipeline.store.read_pair(*pair) for pair in outcome.pairs]
 
 
 def assert_same(folder1, outcome1, folder2, outcome2):
@@ -103,7 +86,7 @@ def check(images, tmp_path, options):
 
 
 def test_the_result_is_that_of_one_process(images, tmp_path, monkeypatch):
-    monkeypatch.setattr(beam_engine, "_SIGNATURES_PER_SHARD", 2)
+    monkeypatch.setattr(beam_pipeline, "_SIGNATURES_PER_SHARD", 2)
     assert check(images, tmp_path, IN_PROCESS) == {os.getpid()}
 
 
@@ -239,7 +222,7 @@ def test_images_of_other_file_systems_have_the_names_of_local_ones(tmp_path):
 
 def test_the_command_takes_images_and_shards_of_other_file_systems(images, tmp_path):
     program = (
-        "import tests.matching.test_beam_engine\nfrom doap_tf.commands import match; match.run()"
+        "import tests.matching.test_beam_pipeline\nfrom doap_tf.commands import match; match.run()"
     )
     finished = run(
         tmp_path,
@@ -273,27 +256,28 @@ def test_shards_of_a_killed_run_are_taken_over(images, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        gather, calls = beam_engine.BeamEngine._gather, []
+        gather, calls = beam_pipeline.BeamPipeline._gather, []
 
         def gather_once(self):
             calls.append(self)
             return gather(self) if len(calls) == 1 else die(self)
 
-        patch.setattr(beam_engine.BeamEngine, "_gather", gather_once)
+        patch.setattr(beam_pipeline.BeamPipeline, "_gather", gather_once)
         with pytest.raises(KeyboardInterrupt):
             by_beam(images, killed)
     assert len(list((killed / "shards").glob("*.db"))) == len(images)
     assert_same(killed, by_beam(images, killed, make=Refusing), whole, expected)
 
 
+def fail(features1, features2, matcher, verifier):
+    raise cv2.error("two\n lines")
+
+
 def test_a_pair_that_fails_is_reported(images, tmp_path, monkeypatch):
     images = dict(zip(("a", "a b", "b c", "c", "d"), images.values(), strict=True))
     pairs = exhaustive_pairs(list(images))
 
-    def fail(features1, features2, matcher):
-        raise cv2.error("two\n lines")
-
-    monkeypatch.setattr(beam_engine, "match_stored", fail)
+    monkeypatch.setattr(beam_pipeline, "match_features", fail)
     outcome = by_beam(images, tmp_path, pairs=pairs)
     assert outcome.pairs == [] and list(outcome.failed_pairs) == pairs and not outcome.failures
     assert set(outcome.failed_pairs.values()) == {"error: two lines"}

@@ -3,7 +3,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import ESTIMATORS, GEOMETRIES, verify
+from doap_tf.matching import ESTIMATORS, GEOMETRIES, Verifier
 from tests.matching.scene import HOMOGRAPHY, corner_error
 
 INTRINSICS1 = np.array([[700.0, 0, 320], [0, 710, 240], [0, 0, 1]])
@@ -42,6 +42,10 @@ def spatial_matches(count=400, noise=0.3, wrong=0.4):
 def unit(matrix):
     matrix = matrix / np.linalg.norm(matrix)
     return matrix * np.sign(matrix.flat[np.abs(matrix).argmax()])
+
+
+def verify(points1, points2, *settings, costs=None, **named):
+    return Verifier(*settings, **named).verify_points(points1, points2, costs)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -101,7 +105,7 @@ def test_prosac_draws_from_the_nearest_matches_first():
     distances = np.random.default_rng(2).uniform(size=len(right)) + ~right
     order = np.argsort(distances)
     sorted_before = verify(points1[order], points2[order], estimator="prosac")
-    by_distance = verify(points1, points2, estimator="prosac", distances=distances)
+    by_distance = verify(points1, points2, estimator="prosac", costs=distances)
     np.testing.assert_array_equal(by_distance.model, sorted_before.model)
     np.testing.assert_array_equal(by_distance.inliers[order], sorted_before.inliers)
     assert (verify(points1, points2, estimator="prosac").model != by_distance.model).any()
@@ -112,7 +116,7 @@ def test_cameras_are_found_where_one_match_in_six_is_right(geometry):
     points1, points2, right, _ = spatial_matches(600, wrong=5 / 6)
     distances = np.random.default_rng(3).normal(size=len(right)) + ~right
     options = {"threshold": 1.5, "intrinsics1": INTRINSICS1, "intrinsics2": INTRINSICS2}
-    nearest_first = verify(points1, points2, geometry, distances=distances, **options)
+    nearest_first = verify(points1, points2, geometry, costs=distances, **options)
     assert nearest_first.inliers[right].mean() > 0.9
     order = np.argsort(distances)
     sorted_before = verify(points1[order], points2[order], geometry, **options)
@@ -166,7 +170,7 @@ def test_bad_arguments_are_named():
         ({"geometry": "essential"}, "intrinsics"),
         ({"geometry": "essential", "intrinsics1": np.zeros((3, 3))}, "intrinsics1"),
         ({"points2": np.zeros((8, 2))}, "9.*8"),
-        ({"distances": np.ones(3)}, r"distances must be \[9\].*\[3\]"),
+        ({"costs": np.ones(3)}, r"costs must be \[9\].*\[3\]"),
         ({"points1": np.zeros((9, 3)), "points2": np.zeros((9, 3))}, "points"),
     ):
         with pytest.raises(InputError, match=message):

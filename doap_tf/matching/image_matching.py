@@ -1,0 +1,69 @@
+"""Matching two images, or their features: match, then verify."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from doap_tf.features.detectors import Detector
+from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS
+from doap_tf.matching.extractor import as_extractor
+from doap_tf.matching.image_features import Features
+from doap_tf.matching.matcher import Matcher
+from doap_tf.matching.nearest_neighbours import NearestNeighbours
+from doap_tf.matching.verifier import PairMatches, Verifier
+
+
+def match_features(
+    features1: Features,
+    features2: Features,
+    matcher: Matcher | None = None,
+    verifier: Verifier | None = None,
+) -> PairMatches:
+    """Matches and verifies; by default mutual nearest neighbours that agree on a homography."""
+    matches = (matcher or NearestNeighbours()).match(features1, features2)
+    return (verifier or Verifier()).verify(features1, features2, matches)
+
+
+def match_images(
+    image1: np.ndarray,
+    image2: np.ndarray,
+    descriptor: Any,
+    detector: str | os.PathLike | Detector = "learned",
+    max_keypoints: int | None = MAX_KEYPOINTS,
+    magnification: float | Sequence[float] | None = None,
+    method: str | Matcher = "mutual",
+    ratio: float = 0.8,
+    geometry: str | None = "homography",
+    threshold: float = 3.0,
+    intrinsics1: np.ndarray | None = None,
+    intrinsics2: np.ndarray | None = None,
+    seed: int = 0,
+    estimator: str = "magsac",
+) -> PairMatches:
+    """Detects, describes, matches and verifies.
+
+    To use an image more than once, make an extractor and call `match_features`.
+
+    Args:
+        image1, image2: Anything that `doap_tf.matching.as_grey` takes; colours in OpenCV's order.
+        descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
+            path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
+            describe keypoints of their own.
+        detector, max_keypoints, magnification: As for `DescriptorExtractor`.
+        method: One of `METHODS`, or a `Matcher`.
+        ratio: Lowe's ratio, for the methods that use it.
+        geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
+
+    Returns:
+        Keypoints with their descriptors, matches, inliers, residuals and the estimated model.
+
+    Example:
+        >>> pair = doap_tf.match_images(cv2.imread("a.jpg"), cv2.imread("b.jpg"), "doap-128")
+        >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
+    """
+    matcher = NearestNeighbours(method, ratio) if isinstance(method, str) else method
+    verifier = Verifier(geometry, threshold, intrinsics1, intrinsics2, seed, estimator)
+    extractor = as_extractor(descriptor, detector, max_keypoints, magnification)
+    return match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)

@@ -1,0 +1,290 @@
+"""Matching a collection in steps: extract, choose pairs, match and verify, write.
+
+Every step skips what fails, and what the store has already: each result is stored as soon as it is
+there.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from doap_tf.errors import InputError, error_line, is_out_of_memory
+from doap_tf.files import contents_sha256, write_atomically
+from doap_tf.matching.cameras import Cameras
+from doap_tf.matching.colmap_database import write_colmap
+from doap_tf.matching.extractor import Extractor
+from doap_tf.matching.image_features import Features
+from doap_tf.matching.image_matching import match_features
+from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.matcher import Matcher
+from doap_tf.matching.pair_selection import Pair
+from doap_tf.matching.shortlist import Codebook, ReadFeatures, make_signatures, retrieval_pairs
+from doap_tf.matching.verifier import Verifier
+from doap_tf.parallel import map_ahead
+from doap_tf.progress import progress
+from doap_tf.readers.images import as_grey, read_image
+
+#: Each format of a collection with its files.
+FORMATS = {"h5": ("features.h5", "matches.h5", "pairs.txt"), "colmap": ("database.db",)}
+_STORE = "finished.db"
+_FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
+
+Images = Mapping[str, str | os.PathLike]  # paths by name
+
+
+class Outcome(NamedTuple):
+    """The outcome of matching a collection.
+
+    Attributes:
+        names: Images that have features.
+        pairs: Pairs that have been matched, now or earlier.
+        failures: The reason for every image that failed.
+        failed_pairs: The reason for every pair that failed.
+        left_out: Number of pairs left out because one of their images failed.
+    """
+
+    names: list[str]
+    pairs: list[Pair]
+    failures: dict[str, str]
+    failed_pairs: dict[Pair, str]
+    left_out: int
+
+
+class Pipeline:
+    """The steps by which a collection is matched, in this process; a context manager.
+
+    Args:
+        folder: For the store of finished work, and for what `write` writes.
+        extractor: Describes the images.
+        matcher: Matches pairs of them.
+        verifier: Verifies the matches.
+
+    Example:
+        >>> with Pipeline("matches", extractor, NearestNeighbours(), Verifier()) as pipeline:
+        ...     outcome = pipeline.run(find_images("photos"), exhaustive_pairs)
+        ...     pipeline.write(images, outcome, "colmap")
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike,
+        extractor: Extractor,
+        matcher: Matcher,
+        verifier: Verifier,
+    ):
+        self.folder = pathlib.Path(folder)
+        self.extractor, self.matcher, self.verifier = extractor, matcher, verifier
+        for name in (name for names in FORMATS.values() for name in names):
+            if (self.folder / name).exists() and not (self.folder / _STORE).exists():
+                raise InputError(
+                    f"{self.folder / name} is not of this program: choose another output folder."
+                )
+        self.store = MatchStore(
+            self.folder / _STORE,
+            {"descriptor": extractor.name, **extractor.settings()},
+            {"matcher": [matcher.name, matcher.settings()], "verifier": verifier.settings()},
+        )
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.store.__exit__()
+
+    def run(
+        self, images: Images, pairs: Sequence[Pair] | Callable[[list[str]], Sequence[Pair]]
+    ) -> Outcome:
+        """Describes images and matches pairs of them.
+
+        Args:
+            images: Paths by name. Images are read without applying their EXIF orientation.
+            pairs: Names of the images to match, or a function that chooses them among the names of
+                the images that could be described, such as `exhaustive_pairs`.
+        """
+        failures = self.extract(images)
+        names = [name for name in images if name not in failures]
+        if callable(pairs):
+            pairs = pairs(names)
+        possible = [pair for pair in pairs if not failures.keys() & set(pair)]
+        failed = self.match(possible)
+        matched = [pair for pair in possible if pair not in failed]
+        return Outcome(names, matched, failures, failed, len(pairs) - len(possible))
+
+    def extract(self, images: Images) -> dict[str, str]:
+        """Stores features of images that have none yet; returns the reasons of those that failed.
+
+        A thread reads images ahead, and detects in them if the extractor can do that alone, while
+        this one describes and stores: both use all cores, but not all the time. More threads would
+        take more memory, and extractors need not be safe for them.
+        """
+        failures: dict[str, str] = {}
+
+        # An image that fails, for whatever reason, must not stop the others.
+        def unfinished() -> Iterator[tuple[str, str]]:
+            for name, path in images.items():
+                try:
+                    sha256 = contents_sha256(path)
+                    finished = self.store.has_features(name, sha256)
+                except Exception as error:
+                    failures[name] = failure_reason(error)
+                    finished = True
+                if finished:
+                    bar.update()
+                else:
+                    yield name, sha256
+
+        def begin(item: tuple[str, str]) -> tuple[str, str, Callable[[], Features] | Exception]:
+            try:
+                return *item, _begin(self.extractor, images[item[0]])
+            except Exception as error:
+                return *item, error
+
+        with progress(title="describing", total=len(images), unit="image") as bar:
+            for name, sha256, rest in map_ahead(begin, unfinished(), threads=1):
+                try:
+                    features = self._finish(rest, images[name])
+                except Exception as error:
+                    failures[name] = failure_reason(error)
+                else:
+                    self.store.write_features(name, sha256, features)
+                bar.update()
+        return {name: failures[name] for name in images if name in failures}
+
+    def _finish(
+        self, rest: Callable[[], Features] | Exception, path: str | os.PathLike
+    ) -> Features:
+        try:
+            if isinstance(rest, Exception):
+                raise rest
+            return rest()
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            # By now there may be more; if not, this says what to do.
+            return extract_file(self.extractor, path)
+
+    def retrieval_pairs(self, names: Sequence[str], neighbours: int) -> list[Pair]:
+        """Returns every image with those that look most like it; `shortlist.json` keeps them."""
+        record = self.folder / "shortlist.json"
+        return retrieval_pairs(names, self.store, neighbours, record, self.make_signatures)
+
+    def make_signatures(
+        self, names: Sequence[str], read: ReadFeatures, codebook: Codebook
+    ) -> np.ndarray:
+        """Does what `doap_tf.matching.shortlist.make_signatures` does."""
+        return make_signatures(names, read, codebook)
+
+    def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
+        """Matches and verifies pairs that are not stored; returns the reasons of failures."""
+        read = features_reader(self.store)
+        failures = {}
+        for name1, name2 in progress(pairs, "matching"):
+            if self.store.has_pair(name1, name2):
+                continue
+            try:
+                matches = match_features(read(name1), read(name2), self.matcher, self.verifier)
+            except Exception as error:
+                failures[name1, name2] = failure_reason(error)
+            else:
+                self.store.write_pair(name1, name2, matches)
+        return failures
+
+    def write(
+        self,
+        images: Images,
+        outcome: Outcome,
+        output_format: str = "colmap",
+        cameras: Cameras | None = None,
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Writes files for COLMAP or hloc, `report.json`, and `index.html` with pictures.
+
+        Args:
+            images: Paths by name.
+            outcome: What `run` returned.
+            output_format: One of `FORMATS`.
+            cameras: For COLMAP's database.
+
+        Returns:
+            The report, and the names of the files without the page.
+        """
+        from doap_tf.matching.collection_page import write_collection_page  # brings Matplotlib
+
+        names, pairs = outcome.names, outcome.pairs
+        if not pairs:
+            wanted = outcome.left_out + len(outcome.failed_pairs)
+            raise InputError(f"none of {wanted} pairs could be matched.")
+        if output_format == "h5":
+            from doap_tf.matching.hloc_files import write_hloc  # brings h5py
+
+            write_hloc(self.store, names, pairs, self.folder)
+        else:
+            path = self.folder / FORMATS["colmap"][0]
+            write_colmap(self.store, names, pairs, path, self.verifier.geometry, cameras)
+        settings = all_settings(self.extractor, self.matcher, self.verifier)
+        report = collection_report(self.store, outcome, settings)
+        with write_atomically(self.folder / "report.json") as temporary:
+            temporary.write_text(json.dumps(report, indent=1) + "\n")
+        written = [*FORMATS[output_format], "report.json"]
+        write_collection_page(self.folder / "index.html", self.store, images, report, written)
+        return report, written
+
+
+def collection_report(
+    store: MatchStore, outcome: Outcome, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns keypoints per image, matches per pair, failures and settings, for JSON."""
+    pairs = []
+    for name1, name2 in outcome.pairs:
+        indices, _, inliers, model = store.read_pair(name1, name2)
+        counts = {"matches": len(indices), "inliers": int(inliers.sum())}
+        rows = None if model is None else model.tolist()
+        pairs.append({"image1": name1, "image2": name2, **counts, "model": rows})
+    failed_pairs = [
+        {"image1": name1, "image2": name2, "reason": reason}
+        for (name1, name2), reason in outcome.failed_pairs.items()
+    ]
+    return {
+        "images": {name: len(store.read_features(name).frames) for name in outcome.names},
+        "pairs": pairs,
+        "failures": outcome.failures,
+        "failed_pairs": failed_pairs,
+        "settings": dict(settings),
+    }
+
+
+def all_settings(extractor: Extractor, matcher: Matcher, verifier: Verifier) -> dict[str, Any]:
+    """Returns the settings of all steps, for records."""
+    features = {"descriptor": extractor.name, **extractor.settings()}
+    return {**features, "method": matcher.name, **matcher.settings(), **verifier.settings()}
+
+
+def _begin(extractor: Extractor, path: str | os.PathLike) -> Callable[[], Features]:
+    """Reads an image, detects in it if the extractor can do that alone; returns what is left."""
+    image = read_image(path, upright=False)
+    detect_frames = getattr(extractor, "detect_frames", None)
+    if detect_frames is None:
+        return functools.partial(extractor.extract, image)
+    grey = as_grey(image)
+    return functools.partial(extractor.describe, grey, *detect_frames(grey))
+
+
+def extract_file(extractor: Extractor, path: str | os.PathLike) -> Features:
+    """Returns the features of an image file, as `Pipeline.extract` makes them."""
+    return extractor.extract(read_image(path, upright=False))
+
+
+def features_reader(store: MatchStore) -> ReadFeatures:
+    """Returns `store.read_features` with a memory of the last images."""
+    return functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
+
+
+def failure_reason(error: Exception) -> str:
+    """Returns one line for a report."""
+    return str(error) if isinstance(error, InputError) else error_line(error)
