@@ -267,3 +267,15 @@ def test_an_extractor():
     names = run_block("howto.md", "Match images", image=image.astype(np.uint8))
     rows = names["descriptors"]
     assert len(names["keypoints"]) == len(rows) == len(names["matcher"].match(rows, rows)) > 0
+
+
+def test_the_steps_of_a_collection(tmp_path, monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    (tmp_path / "photos").mkdir()
+    values = np.random.default_rng(0).integers(0, 256, [12, 12], np.uint8)
+    for name, turned in (("a.png", values), ("b.png", values[::-1])):
+        image = np.kron(turned, np.ones([16, 16], np.uint8))
+        cv2.imwrite(str(tmp_path / "photos" / name), image)
+    monkeypatch.chdir(tmp_path)
+    names = run_block("howto.md", "Match images", 1)
+    assert names["pairs"] == [("a.png", "b.png")] and (tmp_path / "matches/database.db").exists()

@@ -18,7 +18,7 @@ import numpy as np
 from absl import flags
 
 from doap_tf import command_line, files
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, Interrupted
 
 FLAGS = flags.FLAGS
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
@@ -252,7 +252,7 @@ def _match_many() -> None:
         try:
             outcome = pipeline.run(images, pairs)
         except KeyboardInterrupt:
-            raise command_line.Interrupted(
+            raise Interrupted(
                 f"interrupted; finished work is kept in {FLAGS.output}: run the same command again."
             ) from None
         for name, reason in outcome.failures.items():
