@@ -257,6 +257,11 @@ def test_a_head(tmp_path):
     np.testing.assert_array_equal(loaded.describe(patches), rows)
 
 
+def test_effects_are_set():
+    assert run_block("appearance.md", "Set the effects")["view"].dtype == np.uint8
+    assert run_block("appearance.md", "Set the effects", 1)["views"].shape == (8, 64, 64)
+
+
 def test_fit_raises_average_precision():
     names = run_block("howto.md", "Train with Keras")
     assert names["after"] > names["before"] + 0.02

@@ -23,3 +23,14 @@ def test_comparison_with_sift(tmp_path):
     assert int(right2) > int(right1) > 100
     assert int(right2) / int(all2) > int(right1) / int(all1) + 0.05
     assert cv2.imread(str(picture)).shape[1] > 1000
+
+
+def test_the_sheet_of_changes_of_appearance(tmp_path):
+    picture = tmp_path / "appearance.jpg"
+    command = [sys.executable, "examples/draw_appearance.py", f"--output={picture}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (
+        cv2.imread(str(picture)).shape
+        == cv2.imread(str(ROOT / "docs/pictures/appearance.jpg")).shape
+    )
