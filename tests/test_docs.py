@@ -63,8 +63,9 @@ def run_block(page, title, number=0, **names):
 @functools.cache
 def flags_of(command):
     """The flags of a command by its own help, of a script by its source."""
-    if command.endswith("_main.py"):
-        asked = [sys.executable, command, "--helpfull"]
+    if command.endswith("_main.py") or command.startswith("doap_tf."):
+        program = [command] if command.endswith(".py") else ["-m", command]
+        asked = [sys.executable, *program, "--helpfull"]
         text = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True).stdout
         return {name.removeprefix("[no]") for name in re.findall(r"^  --([][\w]+)", text, re.M)}
     text = (ROOT / command).read_text() + (ROOT / "benchmarks/measuring.py").read_text()
@@ -75,7 +76,7 @@ def test_commands_take_their_flags():
     commands = re.findall(r"`(python [^`]+)`|^(python .*)$", EVERYTHING, re.M)
     assert len(commands) >= 40
     for command in map("".join, commands):
-        _, script, *arguments = shlex.split(command, comments=True)
+        _, script, *arguments = shlex.split(command.replace(" -m ", " "), comments=True)
         for argument in arguments:
             if argument.startswith("--"):
                 flag = argument[2:].partition("=")[0]

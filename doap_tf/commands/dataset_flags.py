@@ -53,7 +53,8 @@ def dataset_source(*more: str, **settings: Any) -> "DatasetSource":
 
 def print_default_photographs() -> None:
     """Prints a line if the photographs are those of scikit-image, because none were given."""
-    if FLAGS.dataset in (None, "photo_patches") and FLAGS.source is None:
+    dataset = FLAGS.get_flag_value("dataset", None)
+    if dataset in (None, "photo_patches") and FLAGS.source is None:
         print(
             "photographs: those of scikit-image; --source=FOLDER_OR_GLOB takes your own", flush=True
         )

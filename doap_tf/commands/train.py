@@ -1,9 +1,9 @@
-"""Trains a descriptor network, or with --network=keypoints one that finds keypoints.
+"""Trains a descriptor network.
 
 python train_main.py --flagfile=flags/quickstart.cfg
-python train_main.py --flagfile=flags/keypoints.cfg --source=FOLDER
 """
 
+import contextlib
 import dataclasses
 import math
 import pathlib
@@ -14,167 +14,53 @@ from typing import Any
 from absl import flags, logging
 
 from doap_tf import command_line, runs
+from doap_tf.commands.config_flags import config_from_flags, define_config_flags, train_dir
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
     print_default_photographs,
 )
 from doap_tf.errors import InputError
+from doap_tf.training.config import TrainingConfig
 
 FLAGS = flags.FLAGS
-
-flags.DEFINE_string("network", "descriptor", "What is trained: descriptor or keypoints.")
-
-# Data
-define_dataset_flags(None)
-flags.DEFINE_list("groups", [], "Folders of patch groups (prepare_main.py), instead of --dataset.")
-flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
-flags.DEFINE_string(
-    "validation_groups",
-    None,
-    "Folder of patch groups to choose the model by; then all other data are trained on.",
-)
-flags.DEFINE_float(
-    "validation_fraction",
-    0.05,
-    "Share of the data to choose the model by; 0 to train on all and keep the last model.",
-)
-flags.DEFINE_boolean("label_mining", False, "Mine distractors in the same sequence by clustering.")
-flags.DEFINE_string(
-    "same_sequence",
-    None,
-    "How other groups of the same sequence count: ignored, distractors or mined; the default is "
-    "mined with --label_mining, otherwise ignored.",
-)
-
-# Batches
-flags.DEFINE_integer(
-    "batch_size",
-    1024,
-    "Patches in a list, over all replicas; pairs of views of keypoints, 8 by default.",
-)
-flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs or rome.")
-flags.DEFINE_float(
-    "sequence_share",
-    None,
-    "With --sampler=same_sequence: share of a list that comes from four sequences; 0.5 by default.",
-)
-flags.DEFINE_integer("views", 0, "Maximum number of patches of a group in a batch; 0 for all.")
-flags.DEFINE_boolean("turn", False, "Flip groups and turn them by quarters at random.")
-
-# Network
-flags.DEFINE_string("head", "real", "real (unit vectors) or binary (bits).")
-flags.DEFINE_integer("dimension", 128, "Number of values or bits.")
-flags.DEFINE_string("trunk", "l2net", "Convolutions: l2net, or for CPUs fast or tiny.")
-flags.DEFINE_float("width", 1.0, "Multiplier of the network's filters.")
-flags.DEFINE_float("dropout", 0.1, "Share of activations dropped before the last convolution.")
-flags.DEFINE_boolean("spatial_transformer", False, "Align patches with a spatial transformer.")
-flags.DEFINE_string(
-    "padding",
-    "replicate",
-    "What the transformer sees outside a patch: replicate, symmetric or zeros.",
-)
-flags.DEFINE_float(
-    "magnification",
-    None,
-    "What patches were cut at, kept with the model: that of the groups by default. Photographs are "
-    "cut at it, 14 by default.",
-)
-
-# Loss
-flags.DEFINE_string("loss", "average_precision", "average_precision or hardest_in_batch.")
-flags.DEFINE_string("form", "tie_aware", "Form of Average Precision: tie_aware or fast.")
-flags.DEFINE_string(
-    "distance", "euclidean", "Distance that a real head is ranked by: euclidean or squared."
-)
-flags.DEFINE_integer(
-    "bins", 0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
-)
-flags.DEFINE_string(
-    "teacher",
-    "",
-    "Network whose ranking of each list is learnt as well, such as doap-128; the mean of several "
-    "with commas between them.",
-)
-flags.DEFINE_float("teacher_weight", 1.0, "Weight of learning from --teacher beside the loss.")
-
-# Optimisation
-flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
-flags.DEFINE_integer(
-    "steps",
-    0,
-    "Length of the run in steps; takes precedence over --epochs. Of keypoints 8,500 by default.",
-)
-flags.DEFINE_float(
-    "learning_rate",
-    0.1,
-    "At 1,024 patches; scaled with the batch size. Of keypoints: Adam's, 0.002 by default.",
-)
-flags.DEFINE_string("schedule", "linear", "linear, step or cosine.")
-flags.DEFINE_float(
-    "warmup", 0.0, "Share of the run over which the rate rises; of keypoints 0.01 by default."
-)
-flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
-flags.DEFINE_float("weight_decay", 1e-4, "Of kernels, coupled with the gradient.")
-flags.DEFINE_float("transformer_rate", 1e-4, "Factor of the rate of the prediction layer.")
-flags.DEFINE_float(
-    "clip_norm", 0.0, "Maximum norm of the gradient; 0 for no limit. Of keypoints 1 by default."
-)
-flags.DEFINE_integer("seed", 0, "Of weights, batches, dropout, augmentation and validation split.")
-
-# Keypoints
-flags.DEFINE_string(
-    "aligned_source",
-    None,
-    "Folder of folders, each of images of one place and size, such as a webcam's: a fifth of the "
-    "pairs of views show two of them.",
-)
-flags.DEFINE_string(
-    "appearance", "camera", "Changes of the views: camera, light or strong (docs/appearance.md)."
-)
-flags.DEFINE_string("descriptor", "doap-128", "Network whose ranking makes a place worth finding.")
-flags.DEFINE_integer("view_size", 224, "Side of a view; a multiple of 8 and of --stride.")
-flags.DEFINE_float(
-    "keypoint_cost", 0.5, "Of a keypoint, after half of the run: the higher, the fewer and better."
-)
-flags.DEFINE_integer("stride", 2, "Side of the blocks of pixels that the network works on.")
-flags.DEFINE_list("filters", ["16", "16", "16", "16"], "Output channels of each convolution.")
-
-# Machine
-flags.DEFINE_string("strategy", "auto", "auto, none, mirrored or multi_worker (with TF_CONFIG).")
-flags.DEFINE_boolean("xla", None, "Compile the step; by default on GPUs only.")
-flags.DEFINE_string("precision", None, "float32 or mixed_bfloat16; by default the latter on GPUs.")
-flags.DEFINE_boolean("synchronized_batch_norm", False, "Batch statistics over all replicas.")
-
-# Output
-flags.DEFINE_string("train_dir", None, "Where the run is written, and resumed from.")
-flags.DEFINE_integer("checkpoint_every", 500, "Steps between checkpoints.")
-flags.DEFINE_integer("validate_every", 500, "Steps between validations.")
-flags.DEFINE_integer("log_every", 10, "Steps between entries of the log.")
-flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
-
-_NETWORKS = ("descriptor", "keypoints")
-_OF_BOTH = frozenset(
-    {"network", "source", "validation_fraction", "batch_size", "steps", "learning_rate", "warmup"}
-    | {"clip_norm", "seed", "strategy", "xla", "synchronized_batch_norm", "train_dir"}
-    | {"checkpoint_every", "validate_every", "log_every"}
-)
-_OF_KEYPOINTS = frozenset(
-    {"aligned_source", "appearance", "descriptor", "view_size", "keypoint_cost"}
-    | {"stride", "filters"}
-)  # the other flags are of descriptors
 
 _BASELINE_SIZE = 65  # patches of handcrafted descriptors, which use more detail
 
 
+def define_flags() -> None:
+    define_dataset_flags(None)
+    flags.DEFINE_list(
+        "groups", [], "Folders of patch groups (prepare_main.py), instead of --dataset."
+    )
+    flags.DEFINE_list("weights", [], "Share of each of --groups in a batch; equal by default.")
+    flags.DEFINE_string(
+        "validation_groups",
+        None,
+        "Folder of patch groups to choose the model by; then all other data are trained on.",
+    )
+    flags.DEFINE_float(
+        "validation_fraction",
+        0.05,
+        "Share of the data to choose the model by; 0 to train on all and keep the last model.",
+    )
+    flags.DEFINE_boolean("label_mining", False, "Mine distractors in a sequence by clustering.")
+    flags.DEFINE_string("sampler", "groups", "groups, same_sequence, sequence_pairs or rome.")
+    flags.DEFINE_float(
+        "sequence_share",
+        None,
+        "With --sampler=same_sequence: share of a list that comes from four sequences; 0.5 by "
+        "default.",
+    )
+    flags.DEFINE_integer("views", 0, "Maximum number of patches of a group in a batch; 0 for all.")
+    flags.DEFINE_float("epochs", 0, "Length of the run in epochs of the sampler.")
+    flags.DEFINE_float("decay_epochs", 10, "With --schedule=step: epochs between divisions by ten.")
+    flags.DEFINE_list("compare", [], "Baselines to compare with at the end, such as rootsift.")
+    define_config_flags(TrainingConfig)
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
-    _check_network()
-    if FLAGS.network == "keypoints":
-        from doap_tf.commands.train_keypoints import train_keypoints
-
-        train_keypoints()
-        return
     _check_flags()
     import tensorflow as tf
 
@@ -224,15 +110,15 @@ def main(argv: Sequence[str]) -> None:
     config = _training_config(sampler.steps_per_epoch, on_gpu)
     config = dataclasses.replace(config, magnification=magnification)
     validation = Validation(validation_groups, FLAGS.seed) if validation_groups else None
-    train_dir = pathlib.Path(FLAGS.train_dir)
-    network = Trainer(config, groups, sampler, validation, train_dir, strategy).run()
+    folder = train_dir()
+    network = Trainer(config, groups, sampler, validation, folder, strategy).run()
     if is_chief(strategy):
-        _export(network, validation_groups or groups, train_dir)
+        _export(network, validation_groups or groups, folder)
         if validation_groups:
-            _print_scores(validation_groups, train_dir)
+            _print_scores(validation_groups, folder)
         pictured = "validation" if validation_groups else "training"
         print(
-            f"\n{train_dir} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
+            f"\n{folder} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
             f"{runs.TENSORBOARD}/ and {runs.MATCHES}, which shows {pictured} groups"
         )
 
@@ -284,16 +170,6 @@ def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
         )
 
 
-def _check_network() -> None:
-    """Refuses flags that are for another kind of network."""
-    if FLAGS.network not in _NETWORKS:
-        raise InputError(f"--network must be one of {', '.join(_NETWORKS)}, not {FLAGS.network!r}.")
-    for flag in FLAGS.get_key_flags_for_module(sys.modules[__name__]):
-        network = "keypoints" if flag.name in _OF_KEYPOINTS else "descriptor"
-        if flag.present and flag.name not in _OF_BOTH and network != FLAGS.network:
-            raise InputError(f"--{flag.name} is for --network={network}, not {FLAGS.network}.")
-
-
 def _check_flags() -> None:
     """Checks the flags before anything is loaded."""
     from doap_tf.descriptors import HANDCRAFTED
@@ -306,8 +182,7 @@ def _check_flags() -> None:
             raise InputError(f"--{name} is for --dataset, not for --groups.")
     if FLAGS.label_mining and FLAGS.same_sequence not in (None, "mined"):
         raise InputError(f"--label_mining contradicts --same_sequence={FLAGS.same_sequence}.")
-    if not FLAGS.train_dir:
-        raise InputError("give --train_dir, the folder to write the run to.")
+    train_dir()
     if not FLAGS.steps and not FLAGS.epochs:
         raise InputError("give --steps or --epochs above 0.")
     for name in ("epochs", "decay_epochs"):
@@ -340,28 +215,19 @@ def _dataset_source():
     return dataset_source(*more, validation_fraction=fraction, seed=FLAGS.seed)
 
 
-def _training_config(steps_per_epoch: int, on_gpu: bool):
-    from doap_tf.training.config import TrainingConfig
-
-    values: dict[str, Any] = {
-        field.name: FLAGS[field.name].value
-        for field in dataclasses.fields(TrainingConfig)
-        if field.name in FLAGS
-    }
-    values["steps"] = FLAGS.steps or max(1, round(FLAGS.epochs * steps_per_epoch))
-    values["decay_steps"] = max(1, round(FLAGS.decay_epochs * steps_per_epoch))
-    values["same_sequence"] = FLAGS.same_sequence or ("mined" if FLAGS.label_mining else "ignored")
-    values["xla"] = on_gpu if FLAGS.xla is None else FLAGS.xla
-    values["precision"] = FLAGS.precision or ("mixed_bfloat16" if on_gpu else "float32")
-    if FLAGS.magnification is None:
-        del values["magnification"]
-    return TrainingConfig(**values)
+def _training_config(steps_per_epoch: int, on_gpu: bool) -> TrainingConfig:
+    return config_from_flags(
+        TrainingConfig,
+        steps=max(1, round(FLAGS.epochs * steps_per_epoch)),
+        decay_steps=max(1, round(FLAGS.decay_epochs * steps_per_epoch)),
+        same_sequence="mined" if FLAGS.label_mining else "ignored",
+        xla=on_gpu,
+        precision="mixed_bfloat16" if on_gpu else "float32",
+    )
 
 
 def _magnification(parts) -> float:
     """Returns the magnification of the network: the flag's, or else that of the groups."""
-    from doap_tf.training.config import TrainingConfig
-
     cut_at = sorted({part.magnification for part in parts} - {None})
     all_known = all(part.magnification for part in parts)
     shown = " and ".join(f"{magnification:g}" for magnification in cut_at)
@@ -411,4 +277,18 @@ def _load_groups(size: int):
 
 
 def run() -> None:
+    """Runs the command. For one release --network hands over to the other one."""
+    with contextlib.suppress(flags.Error, ValueError):  # said when the flags are parsed
+        sys.argv[:] = FLAGS.read_flags_from_files(sys.argv, force_gnu=False)
+    if "--network=keypoints" in sys.argv:
+        from doap_tf.commands import train_keypoints
+
+        sys.argv.remove("--network=keypoints")
+        print(
+            "--network=keypoints will go with the next release: use doap-train-keypoints, or "
+            "python -m doap_tf.commands.train_keypoints",
+            file=sys.stderr,
+        )
+        train_keypoints.run()
+    define_flags()
     command_line.run(main)

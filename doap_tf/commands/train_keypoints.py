@@ -1,27 +1,47 @@
-"""What train_main.py does with --network=keypoints."""
+"""Trains a network that detects keypoints.
 
-import dataclasses
+python -m doap_tf.commands.train_keypoints --flagfile=flags/keypoints.cfg --source=FOLDER
+"""
+
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags, logging
 
-from doap_tf import runs
+from doap_tf import command_line, runs
+from doap_tf.commands.config_flags import config_from_flags, define_config_flags, train_dir
 from doap_tf.commands.dataset_flags import print_default_photographs
 from doap_tf.errors import InputError
+from doap_tf.training.keypoint_config import KeypointConfig
 
 if TYPE_CHECKING:
     from doap_tf.networks import DescriptorNetwork
     from doap_tf.patch_generation.scenes import Scene
-    from doap_tf.training.keypoint_config import KeypointConfig
 
 FLAGS = flags.FLAGS
 
 
-def train_keypoints() -> None:
-    """Trains a keypoint network as the flags say."""
-    if not FLAGS.train_dir:
-        raise InputError("give --train_dir, the folder to write the run to.")
+def define_flags() -> None:
+    flags.DEFINE_string("source", None, "Folder or glob of photographs; scikit-image's by default.")
+    flags.DEFINE_string(
+        "aligned_source",
+        None,
+        "Folder of folders, each of images of one view and size, such as a webcam's: a fifth of "
+        "the pairs of views show two of them.",
+    )
+    flags.DEFINE_float(
+        "validation_fraction",
+        0.05,
+        "Share of the photographs to choose the model by; 0 to train on all and keep the last "
+        "model.",
+    )
+    define_config_flags(KeypointConfig)
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    folder = train_dir()
     scenes, held_out = _scenes()
     import cv2
     import tensorflow as tf
@@ -36,7 +56,7 @@ def train_keypoints() -> None:
     on_gpu = bool(tf.config.list_physical_devices("GPU"))
     if FLAGS.xla and not on_gpu:
         logging.warning("--xla without a GPU makes steps slower.")
-    config = _config(on_gpu)
+    config = config_from_flags(KeypointConfig, xla=on_gpu)
     strategy = make_strategy(FLAGS.strategy)
     with strategy.scope():
         objective = KeypointObjective(_descriptor(config.descriptor, on_gpu), config.view_size)
@@ -56,14 +76,13 @@ def train_keypoints() -> None:
         ),
         flush=True,
     )
-    train_dir = pathlib.Path(FLAGS.train_dir)
-    network = KeypointTrainer(config, pairs, objective, validation, train_dir, strategy).run()
+    network = KeypointTrainer(config, pairs, objective, validation, folder, strategy).run()
     if is_chief(strategy):
-        _export(network, train_dir)
+        _export(network, folder)
         if validation:
-            _print_scores(train_dir)
+            _print_scores(folder)
         print(
-            f"\n{train_dir} holds {runs.MODEL}, {runs.KEYPOINTS}, {runs.RECORD} and "
+            f"\n{folder} holds {runs.MODEL}, {runs.KEYPOINTS}, {runs.RECORD} and "
             f"{runs.TENSORBOARD}/"
         )
 
@@ -81,26 +100,6 @@ def _scenes() -> "tuple[list[Scene], list[Scene]]":
     if FLAGS.aligned_source is not None:
         train += find_scenes(FLAGS.aligned_source, "aligned")
     return train, held_out
-
-
-def _config(on_gpu: bool) -> "KeypointConfig":
-    """Returns the settings: those of the flags that are given, else the defaults of keypoints."""
-    from doap_tf.training.keypoint_config import KeypointConfig
-
-    values: dict[str, Any] = {
-        field.name: FLAGS[field.name].value
-        for field in dataclasses.fields(KeypointConfig)
-        if FLAGS[field.name].present
-    }
-    if "filters" in values:
-        try:
-            values["filters"] = tuple(int(count) for count in values["filters"])
-        except ValueError as error:
-            raise InputError(
-                f"--filters must be whole numbers such as 16,16, not {','.join(FLAGS.filters)}."
-            ) from error
-    values["xla"] = on_gpu if FLAGS.xla is None else FLAGS.xla
-    return KeypointConfig(**values)
 
 
 def _descriptor(name: str, on_gpu: bool) -> "DescriptorNetwork":
@@ -142,3 +141,12 @@ def _print_scores(train_dir: pathlib.Path) -> None:
             "\nNo validation was better than the untrained network: train longer, or lower "
             "--keypoint_cost."
         )
+
+
+def run() -> None:
+    define_flags()
+    command_line.run(main)
+
+
+if __name__ == "__main__":
+    run()

@@ -69,14 +69,14 @@ def histogram_average_precision(
         chunk_size = None  # one chunk would be padded for nothing
     exact = queries.dtype == database.dtype == tf.float64
     dtype = tf.float64 if exact else tf.float32
-    problem = _Problem(
+    ranking = _Ranking(
         relations if callable(relations) else _rows_of(relations, queries, database),
         Distance(distance, dimension),
         bins or _DEFAULT_BINS.get(distance, dimension),
         form,
         chunk_size,
     )
-    return _average_precision(problem, tf.cast(queries, dtype), tf.cast(database, dtype))
+    return _average_precision(ranking, tf.cast(queries, dtype), tf.cast(database, dtype))
 
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
@@ -105,6 +105,8 @@ class AveragePrecisionLoss(ListLoss):
         He, Lu, Sclaroff: Local Descriptors Optimized for Average Precision. CVPR 2018.
         He, Cakir, Bargal, Sclaroff: Hashing as Tie-Aware Learning to Rank. CVPR 2018.
     """
+
+    settings = ("bins", "form")
 
     def __init__(
         self,
@@ -169,7 +171,9 @@ def check_chunk_size(chunk_size: int | None) -> None:
         raise ValueError(f"chunk_size must be a positive integer, not {chunk_size!r}.")
 
 
-class _Problem(NamedTuple):
+class _Ranking(NamedTuple):
+    """How queries rank a list."""
+
     relations: Callable[[tf.Tensor], tf.Tensor]
     distance: Distance
     bins: int
@@ -194,13 +198,13 @@ def _rows_of(
     return lambda rows: tf.gather(relations, rows)
 
 
-def _average_precision(problem: _Problem, queries: tf.Tensor, database: tf.Tensor) -> tf.Tensor:
+def _average_precision(ranking: _Ranking, queries: tf.Tensor, database: tf.Tensor) -> tf.Tensor:
     @tf.custom_gradient
     def ranked(queries: tf.Tensor, database: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-        precisions, *histograms = _forward(problem, queries, database)
+        precisions, *histograms = _forward(ranking, queries, database)
 
         def backward(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return _backward(problem, queries, database, _Histograms(*histograms), upstream)
+            return _backward(ranking, queries, database, _Histograms(*histograms), upstream)
 
         return precisions, backward
 
@@ -208,18 +212,18 @@ def _average_precision(problem: _Problem, queries: tf.Tensor, database: tf.Tenso
 
 
 def _forward(
-    problem: _Problem, queries: tf.Tensor, database: tf.Tensor
+    ranking: _Ranking, queries: tf.Tensor, database: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns AP [Q] and the two cumulative histograms [Q, b + 1], chunk by chunk."""
 
     def process(rows: tf.Tensor, queries: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        histograms = _histograms(problem, queries, database, problem.relations(rows))
-        return _precision(histograms, problem.form), *histograms
+        histograms = _histograms(ranking, queries, database, ranking.relations(rows))
+        return _precision(histograms, ranking.form), *histograms
 
     rows = tf.range(tf.shape(queries)[0])
-    if problem.chunk_size is None:
+    if ranking.chunk_size is None:
         return process(rows, queries)
-    chunks = _chunks(problem.chunk_size, rows, queries)
+    chunks = _chunks(ranking.chunk_size, rows, queries)
     outputs = tf.map_fn(
         lambda chunk: process(*chunk),
         chunks,
@@ -230,7 +234,7 @@ def _forward(
 
 
 def _backward(
-    problem: _Problem,
+    ranking: _Ranking,
     queries: tf.Tensor,
     database: tf.Tensor,
     histograms: _Histograms,
@@ -242,15 +246,15 @@ def _backward(
         rows: tf.Tensor, queries: tf.Tensor, upstream: tf.Tensor, *histograms: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         slopes = _product_slopes(
-            problem, queries, database, problem.relations(rows), _Histograms(*histograms), upstream
+            ranking, queries, database, ranking.relations(rows), _Histograms(*histograms), upstream
         )
         return tf.matmul(slopes, database), tf.matmul(slopes, queries, transpose_a=True)
 
     rows = tf.range(tf.shape(queries)[0])
     inputs = (rows, queries, upstream, *histograms)
-    if problem.chunk_size is None:
+    if ranking.chunk_size is None:
         return process(*inputs)
-    chunks = _chunks(problem.chunk_size, *inputs)
+    chunks = _chunks(ranking.chunk_size, *inputs)
     count = tf.shape(chunks[0])[0]
 
     def step(
@@ -287,17 +291,17 @@ def _unchunk(chunks: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return joined[: tf.shape(rows)[0]]
 
 
-def _bin_coordinates(problem: _Problem, queries: tf.Tensor, database: tf.Tensor) -> tf.Tensor:
+def _bin_coordinates(ranking: _Ranking, queries: tf.Tensor, database: tf.Tensor) -> tf.Tensor:
     """Distances [C, N] in units of the bin width, in [0, b]."""
-    distances = problem.distance.of(tf.matmul(queries, database, transpose_b=True))
-    return distances * (problem.bins / problem.distance.largest)
+    distances = ranking.distance.of(tf.matmul(queries, database, transpose_b=True))
+    return distances * (ranking.bins / ranking.distance.largest)
 
 
 def _histograms(
-    problem: _Problem, queries: tf.Tensor, database: tf.Tensor, related: tf.Tensor
+    ranking: _Ranking, queries: tf.Tensor, database: tf.Tensor, related: tf.Tensor
 ) -> _Histograms:
-    coordinates = _bin_coordinates(problem, queries, database)
-    outside = tf.constant(problem.bins + 1, coordinates.dtype)  # adds nothing to any bin
+    coordinates = _bin_coordinates(ranking, queries, database)
+    outside = tf.constant(ranking.bins + 1, coordinates.dtype)  # adds nothing to any bin
     positives = tf.where(related == POSITIVE, coordinates, outside)
     every = tf.where(related != 0, coordinates, outside)
 
@@ -316,7 +320,7 @@ def _histograms(
 
     # XLA reads the matrices once for all centres of a body; the larger the body, the longer it
     # compiles.
-    count = problem.bins + 1
+    count = ranking.bins + 1
     bodies = -(-count // _CENTRES_AT_ONCE)
     size = -(-count // bodies)
     sums = tf.map_fn(
@@ -375,7 +379,7 @@ def _next(values: tf.Tensor) -> tf.Tensor:
 
 
 def _product_slopes(
-    problem: _Problem,
+    ranking: _Ranking,
     queries: tf.Tensor,
     database: tf.Tensor,
     related: tf.Tensor,
@@ -383,10 +387,10 @@ def _product_slopes(
     upstream: tf.Tensor,
 ) -> tf.Tensor:
     """Derivatives of the upstream loss with respect to the inner products, [C, N]."""
-    coordinates = _bin_coordinates(problem, queries, database)
-    left = tf.clip_by_value(tf.cast(coordinates, tf.int32), 0, problem.bins - 1)
-    slopes = _cumulative_slopes(histograms, problem.form)
-    width = problem.distance.largest / problem.bins
+    coordinates = _bin_coordinates(ranking, queries, database)
+    left = tf.clip_by_value(tf.cast(coordinates, tf.int32), 0, ranking.bins - 1)
+    slopes = _cumulative_slopes(histograms, ranking.form)
+    width = ranking.distance.largest / ranking.bins
     scale = -upstream[:, tf.newaxis] / width
     of_distractors = scale * slopes.all
     of_positives = of_distractors + scale * slopes.positives
@@ -396,4 +400,4 @@ def _product_slopes(
         tf.gather(of_positives, left, batch_dims=1),
         tf.where(related == DISTRACTOR, tf.gather(of_distractors, left, batch_dims=1), zero),
     )
-    return by_distance * problem.distance.slope(coordinates * width)
+    return by_distance * ranking.distance.slope(coordinates * width)

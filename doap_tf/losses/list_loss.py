@@ -27,6 +27,9 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         far_apart: Table of label mining, bool [sequences, K, K], see `relations`.
         from_relations: Whether `y_true` is a matrix of relations [M, M] instead of labels.
 
+    Attributes:
+        settings: Names of settings of a run that the constructor takes as well.
+
     Call arguments:
         y_true: Labels [M] or [M, C], whole numbers of 32 bits, or relations [M, M].
         y_pred: Descriptors [M, D].
@@ -35,6 +38,8 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         [M] values whose mean is the loss: the losses of the V queries that have a positive, times
         M / V, and 0 for the others.
     """
+
+    settings: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -1,114 +1,135 @@
-"""The settings of a training run."""
+"""The settings of training runs: of any run, and of one that trains a descriptor network."""
 
 import dataclasses
 import math
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from doap_tf.errors import InputError
-from doap_tf.features.frames import DEFAULT_MAGNIFICATION
 from doap_tf.training.schedule import SCHEDULES, learning_rate
 
-LOSSES = ("average_precision", "hardest_in_batch")
-SAME_SEQUENCE = ("ignored", "distractors", "mined")
 PRECISIONS = ("float32", "mixed_bfloat16")
-REAL_DISTANCES = ("euclidean", "squared")
+OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
+
+
+def setting(
+    default: Any, help_text: str, choices: Collection[str] = (), automatic: bool = False
+) -> Any:
+    """Returns a field of a configuration that commands offer as a flag.
+
+    Args:
+        default: Its default.
+        help_text: What it does, in a line.
+        choices: The values that are allowed; by default all.
+        automatic: Whether commands choose the value where it is not given.
+    """
+    metadata = {"help": help_text, "choices": choices, "automatic": automatic}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def offered_settings(config: type) -> Iterator[tuple[dataclasses.Field, Mapping[str, Any]]]:
+    """Yields the fields that are flags, each with what `setting` was told about it.
+
+    A subclass that changes only a default keeps the help text of its base.
+    """
+    for field in dataclasses.fields(config):
+        for base in config.__mro__:
+            declared = getattr(base, "__dataclass_fields__", {}).get(field.name)
+            if declared is not None and declared.metadata:
+                yield field, declared.metadata
+                break
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingConfig:
-    """Settings of a run; those of `OPERATIONAL` may change when it is resumed.
+class RunConfig:
+    """Settings of any run; those of `OPERATIONAL` may change when it is resumed."""
 
-    Attributes:
-        batch_size: Number of patches in a list, over all replicas.
-        steps: Number of updates.
-        seed: Of weights, batches, dropout and augmentation.
-        learning_rate: At 1,024 patches; scaled linearly with the batch size.
-        schedule: How the rate decays, see `schedule.learning_rate`.
-        warmup: Share of the run over which the rate rises to that of the schedule. It makes
-            training less sensitive to a rate that is too high (docs/results.md).
-        decay_steps: Number of steps after which `"step"` divides the rate by ten.
-        momentum: Of SGD.
-        weight_decay: Added to the gradient of kernels, times the kernel.
-        transformer_rate: Factor of the rate of the spatial transformer's prediction layer. The
-            paper uses 0.01 at a rate of 0.1; at five times that rate it diverges.
-        clip_norm: Maximum norm of the whole gradient; 0 for no limit.
-        same_sequence: How patches of other groups of the same sequence count: `"ignored"`,
-            `"distractors"`, or `"mined"`: as distractors where label mining found them far apart.
-        loss: `"average_precision"` or `"hardest_in_batch"`.
-        form: Form of Average Precision.
-        distance: Distance that descriptors of a real head are ranked by, `"euclidean"` or
-            `"squared"`: the order is the same, but the histogram bins differ. Binary heads use the
-            Hamming distance.
-        bins: Number of histogram bins; 0 for the default of the distance.
-        teacher: Network whose ranking of each list the network learns as well: anything that
-            `from_pretrained` takes but an export, or several with commas between them, whose
-            similarities are averaged; none if empty. Patches are resized where it takes another
-            size.
-        teacher_weight: Weight of `DistillationLoss` beside the loss.
-        head: `"real"` or `"binary"`.
-        dimension: Number of values or bits.
-        trunk: Name of the network's convolutions, see `DescriptorNetwork`.
-        width: Multiplier of the network's filters.
-        dropout: Before the last convolution.
-        spatial_transformer: Whether patches are aligned first.
-        padding: What the transformer sees outside a patch.
-        magnification: What the patches were cut at.
-        turn: Whether groups are flipped and turned by quarters at random.
-        synchronized_batch_norm: Whether batch statistics are taken over all replicas.
-        precision: `"float32"` or `"mixed_bfloat16"`.
-        xla: Whether the step is compiled.
-        checkpoint_every: Steps between checkpoints.
-        validate_every: Steps between validations, where there are groups to validate on.
-        log_every: Steps between entries of the log.
-    """
-
-    batch_size: int = 1024
-    steps: int = 1000
-    seed: int = 0
-    learning_rate: float = 0.1
-    schedule: str = "linear"
-    warmup: float = 0.0
-    decay_steps: int = 0
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    transformer_rate: float = 1e-4
-    clip_norm: float = 0.0
-    same_sequence: str = "ignored"
-    loss: str = "average_precision"
-    form: str = "tie_aware"
-    distance: str = "euclidean"
-    bins: int = 0
-    teacher: str = ""
-    teacher_weight: float = 1.0
-    head: str = "real"
-    dimension: int = 128
-    trunk: str = "l2net"
-    width: float = 1.0
-    dropout: float = 0.1
-    spatial_transformer: bool = False
-    padding: str = "replicate"
-    magnification: float = DEFAULT_MAGNIFICATION
-    turn: bool = False
-    synchronized_batch_norm: bool = False
-    precision: str = "float32"
-    xla: bool = False
-    checkpoint_every: int = 500
-    validate_every: int = 500
-    log_every: int = 10
+    batch_size: int
+    steps: int
+    learning_rate: float
+    warmup: float = setting(
+        0.0,
+        "Share of the run over which the rate rises to that of the schedule. It makes training "
+        "less sensitive to a rate that is too high.",
+    )
+    clip_norm: float = setting(0.0, "Maximum norm of the whole gradient; 0 for no limit.")
+    seed: int = setting(0, "Of weights, batches, dropout, augmentation and validation split.")
+    synchronized_batch_norm: bool = setting(False, "Take batch statistics over all replicas.")
+    xla: bool = setting(False, "Compile the step; by default on GPUs only.", automatic=True)
+    checkpoint_every: int = setting(500, "Steps between checkpoints.")
+    validate_every: int = setting(500, "Steps between validations.")
+    log_every: int = setting(10, "Steps between entries of the log.")
 
     def __post_init__(self) -> None:
         check_run(self)
-        for name, allowed in (
-            ("schedule", SCHEDULES),
-            ("same_sequence", SAME_SEQUENCE),
-            ("loss", LOSSES),
-            ("distance", REAL_DISTANCES),
-            ("precision", PRECISIONS),
-        ):
-            if getattr(self, name) not in allowed:
-                raise InputError(
-                    f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}."
-                )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(RunConfig):
+    """Settings of a run that trains a descriptor network."""
+
+    batch_size: int = setting(1024, "Number of patches in a list, over all replicas.")
+    steps: int = setting(
+        1000, "Length of the run in steps; takes precedence over epochs.", automatic=True
+    )
+    learning_rate: float = setting(0.1, "At 1,024 patches; scaled linearly with the batch size.")
+    schedule: str = setting("linear", "How the rate decays.", SCHEDULES)
+    decay_steps: int = 0  # after which the schedule "step" divides the rate by ten
+    momentum: float = 0.9  # of SGD
+    weight_decay: float = setting(1e-4, "Of kernels, coupled with the gradient.")
+    transformer_rate: float = setting(
+        1e-4,
+        "Factor of the rate of the spatial transformer's prediction layer. The paper uses 0.01 at "
+        "a rate of 0.1; at five times that rate it diverges.",
+    )
+    same_sequence: str = setting(
+        "ignored",
+        "How other groups of the same sequence count; mined ones are distractors where label "
+        "mining found them far apart, which is the default with it.",
+        ("ignored", "distractors", "mined"),
+        automatic=True,
+    )
+    loss: str = setting(
+        "average_precision", "average_precision, hardest_in_batch or another of LOSSES."
+    )
+    form: str = setting("tie_aware", "Form of Average Precision: tie_aware or fast.")
+    distance: str = setting(
+        "euclidean",
+        "What descriptors of a real head are ranked by: the order is the same, but the histogram "
+        "bins differ. Binary heads use the Hamming distance.",
+        ("euclidean", "squared"),
+    )
+    bins: int = setting(
+        0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
+    )
+    teacher: str = setting(
+        "",
+        "Network whose ranking of each list is learnt as well, such as doap-128, but no export; "
+        "the mean of several with commas between them.",
+    )
+    teacher_weight: float = setting(1.0, "Weight of learning from the teacher beside the loss.")
+    head: str = setting("real", "real (unit vectors) or binary (bits).")
+    dimension: int = setting(128, "Number of values or bits.")
+    trunk: str = setting("l2net", "Convolutions: l2net, or for CPUs fast or tiny.")
+    width: float = setting(1.0, "Multiplier of the network's filters.")
+    dropout: float = setting(0.1, "Share of activations dropped before the last convolution.")
+    spatial_transformer: bool = setting(False, "Align patches with a spatial transformer.")
+    padding: str = setting(
+        "replicate", "What the transformer sees outside a patch: replicate, symmetric or zeros."
+    )
+    magnification: float = setting(
+        14.0,
+        "What patches were cut at, kept with the model: that of the groups by default. "
+        "Photographs are cut at it, 14 by default.",
+        automatic=True,
+    )
+    turn: bool = setting(False, "Flip groups and turn them by quarters at random.")
+    precision: str = setting(
+        "float32", "Of the network; by default bfloat16 on GPUs.", PRECISIONS, automatic=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.head == "binary" and self.distance != "euclidean":
             raise InputError(
                 f"distance {self.distance!r} is for real heads: leave it out for binary ones, "
@@ -133,7 +154,7 @@ class TrainingConfig:
 
 
 def check_run(config: Any) -> None:
-    """Refuses bad values of the settings that every run has."""
+    """Refuses bad values of the settings that every run has, and what is none of the choices."""
     for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
         if getattr(config, name) < 1:
             raise InputError(f"{name} must be at least 1, not {getattr(config, name)}.")
@@ -145,12 +166,13 @@ def check_run(config: Any) -> None:
         raise InputError(f"clip_norm must be 0 or above, not {config.clip_norm}.")
     if not 0 <= config.warmup < 1:
         raise InputError(f"warmup must be in [0, 1), not {config.warmup}.")
+    for field, declared in offered_settings(type(config)):
+        value, choices = getattr(config, field.name), declared["choices"]
+        if choices and value not in choices:
+            raise InputError(f"{field.name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
-OPERATIONAL = frozenset({"checkpoint_every", "validate_every", "log_every"})
-
-
-def difference(now: Any, before: dict[str, Any]) -> str | None:
+def incompatibility(now: Any, before: dict[str, Any]) -> str | None:
     """Describes the first setting that keeps a run from being resumed; None if there is none."""
     for field in dataclasses.fields(now):
         # A setting that did not exist then had the value that is its default now.

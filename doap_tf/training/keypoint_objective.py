@@ -1,4 +1,4 @@
-"""What keypoints are trained for: to come back in another view, where a descriptor knows them."""
+"""What keypoints are trained for: to be detected again in another view and matched there."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,7 @@ from doap_tf.networks import DescriptorNetwork, KeypointNetwork
 
 if TYPE_CHECKING:
     from doap_tf.patch_generation.view_pairs import Views
-
-CELL = 8
+from doap_tf.training.keypoint_config import CELL
 
 # Share of a keypoint that is repeated so many pixels away.
 _NEAR = np.array(
@@ -120,8 +119,10 @@ class KeypointObjective:
         seeds = tf.unstack(tf.random.split(seed, 3), num=3)
         places = self._draw(logits, seeds[0])
         batch, count = places.shape[:2]
-        angle = np.pi * _own(tf.random.stateless_uniform, [batch, count], seeds[1], -1, 1)
-        noise = _own(tf.random.stateless_normal, [batch, count, 3], seeds[2])
+        angle = np.pi * _draw_for_replica(
+            tf.random.stateless_uniform, [batch, count], seeds[1], -1, 1
+        )
+        noise = _draw_for_replica(tf.random.stateless_normal, [batch, count, 3], seeds[2])
         there = _project(homography, places)
         turned = angle + _turn(homography, places) + _ANGLE_NOISE * noise[..., 2]
         moved = there + _PLACE_NOISE * noise[..., :2]
@@ -140,7 +141,7 @@ class KeypointObjective:
     def _draw(self, logits: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """One pixel of each cell by its probability: x, y [B, cells, 2]."""
         cells = _to_cells(logits)
-        uniform = _own(tf.random.stateless_uniform, cells.shape, seed, 1e-6, 1 - 1e-6)
+        uniform = _draw_for_replica(tf.random.stateless_uniform, cells.shape, seed, 1e-6, 1 - 1e-6)
         pixel = tf.argmax(cells - tf.math.log(-tf.math.log(uniform)), -1, output_type=tf.int32)
         cell, side = tf.range(cells.shape[1])[None], self._size // CELL
         x = cell % side * CELL + pixel % CELL
@@ -181,7 +182,7 @@ def rank_precision(
     return 1 / (1 + tf.reduce_sum(tf.cast(ahead, tf.float32), -1))
 
 
-def _own(draw, shape, seed: tf.Tensor, *limits: float) -> tf.Tensor:
+def _draw_for_replica(draw, shape, seed: tf.Tensor, *limits: float) -> tf.Tensor:
     """Draws numbers for the pairs of all replicas and returns this replica's [B, …]."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     drawn = draw([shape[0] * replicas, *shape[1:]], seed, *limits)

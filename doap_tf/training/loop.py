@@ -20,7 +20,7 @@ from doap_tf.environment import environment
 from doap_tf.errors import InputError, Interrupted
 from doap_tf.progress import progress
 from doap_tf.training.checkpoints import Checkpoints
-from doap_tf.training.config import difference
+from doap_tf.training.config import incompatibility
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.strategy import is_chief
 from doap_tf.training.summaries import Summaries
@@ -121,10 +121,6 @@ class TrainingLoop(abc.ABC):
     def _draw_data(self, summaries: Summaries) -> None:  # noqa: B027 (may be empty)
         """Draws the data before the first step."""
 
-    def _entry(self, means: dict[str, float]) -> dict[str, float]:
-        """Returns what the log tells beside the loss, of the means of scalars."""
-        return means
-
     def run(self) -> Any:
         """Trains to the end, from the newest checkpoint if there is one.
 
@@ -203,7 +199,7 @@ class TrainingLoop(abc.ABC):
         if checkpoint is None:
             return 0
         state = checkpoint.state
-        changed = difference(self._config, state["config"])
+        changed = incompatibility(self._config, state["config"])
         if changed is None and (state["best"] is not None) != self._validated:
             changed = f"it was {'not ' if state['best'] is None else ''}validated"
         changed = changed or _changed_data(state["data"], self._data())
@@ -270,8 +266,7 @@ class TrainingLoop(abc.ABC):
         bar: tqdm.tqdm,
     ) -> None:
         loss = means["loss"]
-        scalars = {"loss": loss, "learning_rate": rate, f"{self.unit}_per_second": speed}
-        scalars |= self._entry(means)
+        scalars = {**means, "learning_rate": rate, f"{self.unit}_per_second": speed}
         shown = {"loss": f"{loss:.4f}", f"{self.unit}/s": f"{speed:,.0f}"}
         if self._best is not None:
             shown[self.label] = f"{self._best[self.score]:.3f}"

@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.data.augmentation import turn_groups
-from doap_tf.losses import AveragePrecisionLoss, DistillationLoss, HardestInBatchLoss, ListLoss
+from doap_tf.errors import InputError
+from doap_tf.losses import LOSSES, DistillationLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.network_update import NetworkUpdate
@@ -115,12 +116,12 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:
     """Returns the loss of a run."""
-    distance = "hamming" if config.head == "binary" else config.distance
-    if config.loss == "hardest_in_batch":
-        return HardestInBatchLoss(distance=distance, far_apart=far_apart)
-    return AveragePrecisionLoss(
-        distance=distance,
-        bins=config.bins or None,
-        form=config.form,
+    if config.loss not in LOSSES:
+        raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {config.loss!r}.")
+    loss: Any = LOSSES[config.loss]
+    return loss(
+        distance="hamming" if config.head == "binary" else config.distance,
         far_apart=far_apart,
+        # 0 stands for the loss's own default.
+        **{name: getattr(config, name) or None for name in loss.settings},
     )

@@ -98,11 +98,6 @@ class Trainer(TrainingLoop):
     def _update(self, batch: Batch, rate: float, step: int) -> dict[str, tf.Tensor]:
         return {"loss": self._step(batch.patches, batch.labels, rate, step)}
 
-    def _entry(self, means: dict[str, float]) -> dict[str, float]:
-        if self._config.loss == "average_precision":
-            return {"train_average_precision": 1 - means["loss"]}
-        return {}
-
     def _evaluate(self, done: int, summaries: Summaries) -> dict[str, float]:
         assert self._validation is not None
         evaluation = self._validation.evaluate(self.descriptor)

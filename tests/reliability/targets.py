@@ -150,14 +150,17 @@ def images() -> Target:
 
 def flag_files() -> Target:
     from absl import app, flags
+    from absl.testing import flagsaver
 
     from doap_tf import command_line
     from doap_tf.commands import train
 
     app.define_help_flags()  # as app.run does
-    values = flags.FLAGS
     folder = pathlib.Path(__file__).parents[2] / "flags"
-    whole = [flag.serialize() for flag in values.get_key_flags_for_module(train) if flag.value]
+    with flagsaver.flagsaver():
+        train.define_flags()
+        defined = flags.FLAGS.get_key_flags_for_module(train)
+        whole = [flag.serialize() for flag in defined if flag.value]
     examples = [
         {"run.cfg": "\n".join([*whole, "--groups=a,b", "--train_dir=c", "--steps=9"]).encode()},
         {
@@ -168,11 +171,11 @@ def flag_files() -> Target:
     ]
 
     def read(folder: pathlib.Path) -> None:
-        before = {name: (values[name].value, values[name].present) for name in values}
         working = os.getcwd()
         os.chdir(folder)
         try:
-            with contextlib.redirect_stderr(io.StringIO()) as said:
+            with flagsaver.flagsaver(), contextlib.redirect_stderr(io.StringIO()) as said:
+                train.define_flags()
                 command_line._parse(["train_main.py", "--flagfile=run.cfg"])
                 train._check_flags()
         except SystemExit as end:
@@ -182,8 +185,6 @@ def flag_files() -> Target:
             raise InputError(lines[0]) from end
         finally:
             os.chdir(working)
-            for name, (value, present) in before.items():
-                values[name].value, values[name].present = value, present
 
     return Target(examples, read)
 

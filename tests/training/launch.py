@@ -1,5 +1,6 @@
-"""Running train_main.py as a user does: in a process of its own."""
+"""Running the commands that train, in a process of their own or in this one, and what they need."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -7,6 +8,8 @@ import sys
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
+from absl.testing import flagsaver
 
 from doap_tf.data import PatchGroups
 
@@ -27,14 +30,26 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * int(sys.argv.pop(1)),
 )
-sys.argv[0] = "train_main.py"
-runpy.run_path("train_main.py", run_name="__main__")
+sys.argv = sys.argv[1:]
+run = runpy.run_path if sys.argv[0].endswith(".py") else runpy.run_module
+run(sys.argv[0], run_name="__main__")
 """
 
 
-def start(*flags: str, logical_cpus: int = 1, **environment: str) -> subprocess.Popen:
+@contextlib.contextmanager
+def flags_of(command):
+    """Defines the flags of a module of doap_tf.commands, and removes them at the end."""
+    with flagsaver.flagsaver():
+        flags.FLAGS.unparse_flags()
+        command.define_flags()
+        yield
+
+
+def start(
+    *flags: str, logical_cpus: int = 1, program: str = "train_main.py", **environment: str
+) -> subprocess.Popen:
     """Starts training; its output can be read line by line."""
-    command = [sys.executable, "-c", _WITH_LOGICAL_CPUS, str(logical_cpus), *flags]
+    command = [sys.executable, "-c", _WITH_LOGICAL_CPUS, str(logical_cpus), program, *flags]
     return subprocess.Popen(
         command,
         cwd=REPOSITORY,

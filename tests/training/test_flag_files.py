@@ -144,4 +144,7 @@ def test_all_are_there_and_say_how_to_run_them():
     assert wanted == {file.stem for file in FLAG_FILES}
     for file in FLAG_FILES:
         comments = [line for line in file.read_text().splitlines() if line.startswith("# ")]
-        assert any("train_main.py" in line or "make quickstart" in line for line in comments)
+        assert any(
+            "train_main.py" in line or "train_keypoints" in line or "make quickstart" in line
+            for line in comments
+        )

@@ -10,7 +10,7 @@ import tensorflow as tf
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.view_pairs import ViewPairs
-from doap_tf.training.config import difference
+from doap_tf.training.config import incompatibility
 from doap_tf.training.keypoint_config import KeypointConfig
 from doap_tf.training.keypoint_objective import KeypointObjective
 from doap_tf.training.keypoint_step import KeypointStep
@@ -123,9 +123,9 @@ def test_the_schedules():
 
 def test_the_filters_of_a_checkpoint_are_those_of_the_run():
     stored = json.loads(json.dumps(dataclasses.asdict(CONFIG)))
-    assert difference(CONFIG, stored) is None
+    assert incompatibility(CONFIG, stored) is None
     other = dataclasses.replace(CONFIG, filters=(8,))
-    assert difference(other, stored) == "filters was (8, 8) and is (8,) now"
+    assert incompatibility(other, stored) == "filters was (8, 8) and is (8,) now"
 
 
 @pytest.mark.parametrize(

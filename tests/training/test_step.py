@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from doap_tf.descriptors import from_pretrained
 from doap_tf.errors import InputError
-from doap_tf.losses import DistillationLoss
-from doap_tf.training.config import LOSSES, TrainingConfig
+from doap_tf.losses import LOSSES, DistillationLoss
+from doap_tf.training.config import TrainingConfig
 from doap_tf.training.step import TrainingStep, make_loss
 from doap_tf.training.strategy import make_strategy, precision
 from tests.training.launch import make_groups

@@ -1,6 +1,5 @@
-"""The command with --network=keypoints: signals, replicas, workers, files, and how it refuses."""
+"""The command that trains keypoints: signals, replicas, workers, files, and how it refuses."""
 
-import dataclasses
 import json
 import signal
 import socket
@@ -8,16 +7,14 @@ import types
 
 import numpy as np
 import pytest
-from absl import flags as flags_module
 
 from doap_tf import command_line
-from doap_tf.commands import train, train_keypoints
+from doap_tf.commands import train_keypoints
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
-from doap_tf.training.keypoint_config import KeypointConfig
 from tests.training import launch
-from tests.training.test_train_main import flags_of_train
 
+PROGRAM = "doap_tf.commands.train_keypoints"
 KEYPOINTS = launch.REPOSITORY / "flags" / "keypoints.cfg"
 
 
@@ -54,9 +51,9 @@ def flags(data, train_dir, *more):
 def alone(data, tmp_path_factory):
     """A run on one device in this process."""
     train_dir = tmp_path_factory.mktemp("alone")
-    with flags_of_train():
-        argv = command_line._parse(["train_main.py", *flags(data, train_dir, "--strategy=none")])
-        train.main(argv)
+    with launch.flags_of(train_keypoints):
+        argv = command_line._parse([PROGRAM, *flags(data, train_dir, "--strategy=none")])
+        train_keypoints.main(argv)
     return train_dir
 
 
@@ -80,7 +77,7 @@ def test_the_files_of_a_run(alone):
 
 @pytest.mark.slow
 def test_a_run_that_is_stopped_resumes_on_two_replicas(data, alone, tmp_path):
-    process = launch.start(*flags(data, tmp_path, "--strategy=none"))
+    process = launch.start(*flags(data, tmp_path, "--strategy=none"), program=PROGRAM)
     shown = ""
     while "step 2 of 6" not in shown:
         line = process.stdout.readline()
@@ -88,7 +85,8 @@ def test_a_run_that_is_stopped_resumes_on_two_replicas(data, alone, tmp_path):
         shown += line
     process.send_signal(signal.SIGTERM)
     assert "the same command resumes" in launch.finish(process, expected=75)
-    output = launch.train(*flags(data, tmp_path, "--strategy=mirrored"), logical_cpus=2)
+    mirrored = flags(data, tmp_path, "--strategy=mirrored")
+    output = launch.train(*mirrored, logical_cpus=2, program=PROGRAM)
     assert "resuming" in output and "untrained" in output and "trained (" in output
     record = json.loads((tmp_path / "train.json").read_text())
     assert record["replicas"] == 2 and record["config"]["filters"] == [4]
@@ -106,6 +104,7 @@ def test_two_workers(data, alone, tmp_path):
     workers = [
         launch.start(
             *flags(data, tmp_path, "--strategy=multi_worker"),
+            program=PROGRAM,
             TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}),
         )
         for index in range(2)
@@ -115,20 +114,17 @@ def test_two_workers(data, alone, tmp_path):
     check_equal(tmp_path, alone)
 
 
-def test_flags_of_keypoints_are_known_and_show_their_defaults():
-    settings = {field.name: field.default for field in dataclasses.fields(KeypointConfig)}
-    others = {"network", "source", "aligned_source", "validation_fraction", "strategy", "train_dir"}
-    assert settings.keys() | others == train._OF_BOTH | train._OF_KEYPOINTS
-    shown = {name: flags_module.FLAGS[name].default for name in train._OF_KEYPOINTS}
-    assert tuple(map(int, shown.pop("filters"))) == settings["filters"]
-    assert shown.pop("aligned_source") is None
-    assert shown == {name: settings[name] for name in shown}
+def test_the_former_flag_says_what_to_use(data, tmp_path):
+    (tmp_path / "old.cfg").write_text("--network=keypoints\n--steps=9\n")
+    output = launch.train(
+        f"--flagfile={tmp_path / 'old.cfg'}", "--source=/no/such", "--train_dir=run", expected=2
+    )
+    assert "use doap-train-keypoints" in output and "'/no/such' is neither" in output
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--network=segments"], "--network must be one of descriptor, keypoints, not 'segments'"),
         (["--source=/no/such"], "'/no/such' is neither a folder nor a glob of images"),
         (["--source=EMPTY"], "holds no images"),
         (["--view_size=128"], "png has 120×120 pixels; at least 128 are required"),
@@ -137,11 +133,7 @@ def test_flags_of_keypoints_are_known_and_show_their_defaults():
         (["--filters=32,many"], ", not 32,many"),
         (["--aligned_source=PHOTOGRAPHS/0.png"], "neither a folder nor a glob"),
         (["--validation_fraction=2"], "fraction for validation must be in [0, 1), not 2"),
-        (["--dimension=64"], "--dimension is for --network=descriptor, not keypoints"),
-        (
-            ["--network=descriptor", "--groups=G", "--steps=5"],
-            "--descriptor is for --network=keypoints, not descriptor",
-        ),
+        (["--dimension=64"], "Unknown command line flag 'dimension'"),
         (["--train_dir="], "give --train_dir"),
         (["--batch_size=-1"], "batch_size must be at least 1, not -1"),
     ],
@@ -152,9 +144,9 @@ def test_bad_input_is_one_line_and_nothing_is_written(arguments, message, data, 
     for name, folder in folders.items():
         arguments = [flag.replace(name, str(folder)) for flag in arguments]
     train_dir = tmp_path / "run"
-    with flags_of_train(), pytest.raises(SystemExit) as exit_:
-        argv = command_line._parse(["train_main.py", *flags(data, train_dir), *arguments])
-        command_line._guarded(train.main, argv)
+    with launch.flags_of(train_keypoints), pytest.raises(SystemExit) as exit_:
+        argv = command_line._parse([PROGRAM, *flags(data, train_dir), *arguments])
+        command_line._guarded(train_keypoints.main, argv)
     assert exit_.value.code == 2
     error = capfd.readouterr().err.strip().splitlines()[-1]
     assert error.startswith("error: ") and message in error

@@ -1,31 +1,16 @@
 """The command as users call it: what it writes, and how it refuses."""
 
-import contextlib
 import dataclasses
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 
 from doap_tf import command_line
 from doap_tf.commands import train
 from tests import layouts
 from tests.training import launch
-
-
-@contextlib.contextmanager
-def flags_of_train():
-    """Puts all flags back at the end."""
-    flags.FLAGS.unparse_flags()
-    saved = flags.FLAGS.flag_values_dict()
-    try:
-        yield
-    finally:
-        for name, value in saved.items():
-            flags.FLAGS[name].value = value
-            flags.FLAGS[name].present = 0
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +156,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path):
         (["--groups=GROUPS", "--steps=5", "--bins=-1"], "bins"),
         (["--groups=GROUPS", "--steps=5", "--trunk=vgg"], "trunk must be one of l2net, fast"),
         (["--groups=GROUPS", "--steps=5", "--schedule=slow"], "schedule must be one of"),
+        (["--groups=GROUPS", "--steps=5", "--loss=triplet"], "loss must be one of average_prec"),
         (["--groups=GROUPS", "--steps=5", "--warmup=1"], "warmup must be in [0, 1), not 1"),
         (["--groups=GROUPS", "--steps=5", "--distance=cosine"], "distance must be one of"),
         (
@@ -230,7 +216,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(arguments, message, groups
         folders[name] = known.save(tmp_path / name).directory
     for name, folder in folders.items():
         arguments = [flag.replace(name, str(folder)) for flag in arguments]
-    with flags_of_train(), pytest.raises(SystemExit) as exit_:
+    with launch.flags_of(train), pytest.raises(SystemExit) as exit_:
         argv = command_line._parse(["train_main.py", f"--train_dir={train_dir}", *arguments])
         command_line._guarded(train.main, argv)
     assert exit_.value.code == 2
@@ -240,7 +226,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(arguments, message, groups
 
 
 def load(*arguments):
-    with flags_of_train():
+    with launch.flags_of(train):
         command_line._parse(["train_main.py", *arguments])
         parts, groups, validation = train._load_groups(32)
         return groups, validation, train._magnification(parts)

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import doap_tf
+from doap_tf import losses
 from doap_tf.data import GroupSampler
 from doap_tf.errors import InputError
 from doap_tf.training.config import TrainingConfig
@@ -70,6 +71,27 @@ def test_a_run_resumes_with_the_same_data_only(tmp_path):
         trainer = Trainer(CONFIG, train_on, sampler, Validation(validate_on), tmp_path)
         with pytest.raises(InputError, match=rf"cannot be resumed: the data of {part} were arrays"):
             trainer.run()
+
+
+def test_a_loss_of_somebody_else_is_trained_by_its_name(tmp_path, monkeypatch):
+    class MeanDissimilarity(losses.ListLoss):
+        settings = ("bins",)
+
+        def __init__(self, bins, **kwargs):
+            super().__init__(**kwargs)
+            self.bins = bins
+
+        def query_losses(self, queries, database, relations, first):
+            positive = relations(first + tf.range(tf.shape(queries)[0])) == losses.POSITIVE
+            products = tf.matmul(queries, database, transpose_b=True)
+            return self.bins - tf.reduce_sum(tf.where(positive, products, 0.0), axis=1)
+
+    monkeypatch.setitem(losses.LOSSES, "dissimilarity", MeanDissimilarity)
+    config = dataclasses.replace(CONFIG, loss="dissimilarity", bins=7, steps=2, log_every=1)
+    train(config, tmp_path, validate=False)
+    record = json.loads((tmp_path / "train.json").read_text())
+    assert record["config"]["loss"] == "dissimilarity"
+    assert [4 < entry["loss"] < 10 for entry in record["history"]] == [True, True]
 
 
 def test_summaries_that_cannot_be_written_are_named(tmp_path):
