@@ -62,13 +62,13 @@ def write_ubc(source: pathlib.Path, folder: pathlib.Path) -> None:
     several = np.flatnonzero((sizes > 1) & (numbers[starts] != points[first - 1]))
     matches = rng.choice(several, _PAIRS)
     others = np.stack([rng.choice(several, 2, replace=False) for _ in range(_PAIRS)])
-    with (target / PAIRS_FILE).open("w") as file:
+    with (target / PAIRS_FILE).open("w") as pairs:
         for point in matches:
             one, two = starts[point] + rng.choice(sizes[point], 2, replace=False)
-            file.write(f"{one} {numbers[one]} 0 {two} {numbers[two]} 0 0\n")
+            pairs.write(f"{one} {numbers[one]} 0 {two} {numbers[two]} 0 0\n")
         for pair in others:
             one, two = starts[pair] + rng.integers(sizes[pair])
-            file.write(f"{one} {numbers[one]} 0 {two} {numbers[two]} 0 0\n")
+            pairs.write(f"{one} {numbers[one]} 0 {two} {numbers[two]} 0 0\n")
 
 
 def write_rome(source: pathlib.Path, folder: pathlib.Path) -> None:

@@ -149,8 +149,8 @@ def draw(variants: dict[str, Runs]) -> np.ndarray:
     """
     lines: dict[str, dict[int, Runs]] = {}
     for name, runs in variants.items():
-        loss, _, length = name.rpartition("-")
-        lines.setdefault(loss, {})[int(length)] = runs
+        loss, _, ending = name.rpartition("-")
+        lines.setdefault(loss, {})[int(ending)] = runs
     figure = Figure(figsize=(7.5, 3.2), dpi=120, layout="constrained")
     axes = figure.subplots()
     for number, (loss, by_length) in enumerate(lines.items()):
