@@ -97,7 +97,21 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         """Tells other original files from those that were prepared."""
 
     def _dataset_info(self, **kwargs: Any) -> tfds.core.DatasetInfo:
-        return self.dataset_info_from_configs(metadata=tfds.core.MetadataDict(), **kwargs)
+        # Tasks and samplers refer to the order of the files.
+        return self.dataset_info_from_configs(
+            metadata=tfds.core.MetadataDict(), disable_shuffling=True, **kwargs
+        )
+
+    def _group_info(
+        self, views: int | None, size: int, homepage: str | None = None, **features: Any
+    ) -> tfds.core.DatasetInfo:
+        """Describes examples of `patches`, uint8 [views, size, size, 1], and further features."""
+        # As bytes: TFDS would write every pixel as a 64-bit number.
+        patches = tfds.features.Tensor(
+            shape=(views, size, size, 1), dtype=np.uint8, encoding="bytes"
+        )
+        examples = tfds.features.FeaturesDict({"patches": patches, **features})
+        return self._dataset_info(features=examples, homepage=homepage)
 
     def download_and_prepare(self, *, download_config: Any = None, **kwargs: Any) -> None:
         """Prepares the dataset unless that was done before; see TFDS for the arguments.
@@ -188,11 +202,30 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
 
 
 class CutPatchesBuilder(PreparedOnceBuilder, skip_registration=True):
-    """A builder that cuts its patches itself: `_settings` say how, `_hash` is of all they hold."""
+    """A builder that cuts its patches itself: `_settings` say how, `_hash` is of all they hold.
+
+    Its arguments are `settings`, `validation_fraction`, `parts`, the splits that are cut, and those
+    of `OPTIONS` that are no fields of `SETTINGS`.
+    """
 
     HAS_VALIDATION = True
+    SETTINGS: ClassVar[type]
     _settings: Any
     _hash: str
+
+    @classmethod
+    def for_training(
+        cls, part: str, size: int, validation_fraction: float, **options: Any
+    ) -> "CutPatchesBuilder":
+        """See the base class; patches are cut at the size that is needed."""
+        names = {field.name for field in dataclasses.fields(cls.SETTINGS)} & options.keys()
+        settings = {name: options.pop(name) for name in names}
+        return cls(
+            settings=cls.SETTINGS(patch_size=size, **settings),
+            validation_fraction=validation_fraction,
+            parts=(part,),
+            **options,
+        )
 
     @property
     def magnification(self) -> float:
@@ -204,17 +237,6 @@ class CutPatchesBuilder(PreparedOnceBuilder, skip_registration=True):
 
     def _fingerprint(self, source: pathlib.Path) -> str:
         return self._hash
-
-    def _patch_info(self, views: int | None, **features: Any) -> tfds.core.DatasetInfo:
-        size = self._settings.patch_size
-        # As bytes: TFDS would write every pixel as a 64-bit number.
-        patches = tfds.features.Tensor(
-            shape=(views, size, size, 1), dtype=np.uint8, encoding="bytes"
-        )
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict({"patches": patches, **features}),
-            disable_shuffling=True,
-        )
 
 
 def hash_file(path: pathlib.Path) -> bytes:
@@ -269,7 +291,7 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
                     f"source {self._source} does not hold {original.folder}, packed or unpacked; "
                     f"{self._remedy()}"
                 )
-            return self._with_bars(self._splits(folder))
+            return self._with_bars(folder)
         try:
             manual = pathlib.Path(dl_manager.manual_dir)
         except AssertionError:  # raised by TFDS if the folder is empty
@@ -291,14 +313,14 @@ class SourceBuilder(PreparedOnceBuilder, skip_registration=True):
             if folder is None:
                 raise InputError(f"the files downloaded to {downloads} are not {self.name}")
         self.info.metadata["fingerprint"] = self._fingerprint(folder)
-        return self._with_bars(self._splits(folder))
+        return self._with_bars(folder)
 
     def _remedy(self) -> str:
         place = original_files.where_to_get(self._original())
         return f"download {place}, and give the file or its folder as source"
 
-    def _with_bars(self, splits: dict[str, Iterator]) -> dict[str, Any]:
+    def _with_bars(self, folder: pathlib.Path) -> dict[str, Any]:
         return {
             split: progress(examples, f"{self.name} {split}", unit=" examples", leave=False)
-            for split, examples in splits.items()
+            for split, examples in self._splits(folder).items()
         }

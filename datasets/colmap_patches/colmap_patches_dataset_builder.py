@@ -49,6 +49,7 @@ class Builder(CutPatchesBuilder):
         "max_error",
         "max_views",
     )
+    SETTINGS = PointSettings
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
     BUILDER_CONFIGS: ClassVar[list[tfds.core.BuilderConfig]] = [
@@ -94,34 +95,18 @@ class Builder(CutPatchesBuilder):
         )
 
     @classmethod
-    def for_training(
-        cls,
-        part: str,
-        size: int,
-        validation_fraction: float,
-        *,
-        source: str | os.PathLike | None = None,
-        config: str | None = None,
-        data_dir: str | os.PathLike | None = None,
-        **settings: Any,
-    ) -> "Builder":
-        """See the base class; patches are cut at the size that is needed."""
-        if source is None:
+    def for_training(cls, *args: Any, **options: Any) -> CutPatchesBuilder:
+        """See the base class."""
+        if options.get("source") is None:
             raise InputError(
                 "colmap_patches requires a source, a folder with images/ and sparse/0/ of COLMAP"
             )
-        return cls(
-            source=source,
-            config=config,
-            data_dir=data_dir,
-            settings=PointSettings(patch_size=size, **settings),
-            validation_fraction=validation_fraction,
-            parts=(part,),
-        )
+        return super().for_training(*args, **options)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        return self._patch_info(
+        return self._group_info(
             None,
+            self._settings.patch_size,
             images=tfds.features.Sequence(tfds.features.Text()),
             sequence=tfds.features.Text(),
             point_id=np.int64,

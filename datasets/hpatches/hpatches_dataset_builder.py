@@ -39,21 +39,12 @@ class Builder(SourceBuilder):
         return read_instruction(self._benchmark_split, part, self).split("+")
 
     def _info(self) -> tfds.core.DatasetInfo:
-        side = strips.PATCH
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict(
-                {
-                    # As bytes: TFDS would write every pixel as a 64-bit number.
-                    "patches": tfds.features.Tensor(
-                        shape=(len(strips.STRIPS), side, side, 1), dtype=np.uint8, encoding="bytes"
-                    ),
-                    "sequence": tfds.features.Text(),
-                    "index": np.int64,
-                }
-            ),
-            homepage="https://github.com/hpatches/hpatches-dataset",
-            # Tasks name patches by their place in the strips.
-            disable_shuffling=True,
+        return self._group_info(
+            len(strips.STRIPS),
+            strips.PATCH,
+            "https://github.com/hpatches/hpatches-dataset",
+            sequence=tfds.features.Text(),
+            index=np.int64,
         )
 
     def _original(self) -> original_files.Original:

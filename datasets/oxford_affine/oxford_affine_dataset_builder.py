@@ -58,7 +58,6 @@ class Builder(SourceBuilder):
                 }
             ),
             homepage="https://www.robots.ox.ac.uk/~vgg/research/affine/",
-            disable_shuffling=True,
         )
 
     def _original(self) -> original_files.Original:

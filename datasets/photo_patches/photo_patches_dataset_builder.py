@@ -55,6 +55,7 @@ class Builder(CutPatchesBuilder):
         "appearance",
         "beam_options",
     )
+    SETTINGS = GroupSettings
     VERSION = tfds.core.Version("1.1.0")
     RELEASE_NOTES: ClassVar[dict[str, str]] = {
         "1.1.0": "The same frames at any magnification; darker views.",
@@ -118,28 +119,10 @@ class Builder(CutPatchesBuilder):
 
     @classmethod
     def for_training(
-        cls,
-        part: str,
-        size: int,
-        validation_fraction: float,
-        *,
-        source: str | os.PathLike | None = None,
-        kind: str = "photos",
-        data_dir: str | os.PathLike | None = None,
-        beam_options: str | None = None,
-        appearance: str = "camera",
-        **settings: Any,
-    ) -> "Builder":
-        """See the base class; patches are cut at the size that is needed."""
-        return cls(
-            source=source,
-            kind=kind,
-            data_dir=data_dir,
-            beam_options=beam_options,
-            settings=GroupSettings(patch_size=size, appearance=preset(appearance), **settings),
-            validation_fraction=validation_fraction,
-            parts=(part,),
-        )
+        cls, *args: Any, appearance: str = "camera", **options: Any
+    ) -> CutPatchesBuilder:
+        """See the base class; `appearance` is the name of a preset."""
+        return super().for_training(*args, appearance=preset(appearance), **options)
 
     def download_and_prepare(self, **kwargs: Any) -> None:
         """See the base class; what Beam's workers have finished is kept until all is prepared."""
@@ -151,7 +134,8 @@ class Builder(CutPatchesBuilder):
         return pathlib.Path(self.data_dir_root).absolute() / f".{self.name}.{self._hash[:16]}"
 
     def _info(self) -> tfds.core.DatasetInfo:
-        return self._patch_info(len(STRIPS), sequence=tfds.features.Text(), index=np.int64)
+        size = self._settings.patch_size
+        return self._group_info(len(STRIPS), size, sequence=tfds.features.Text(), index=np.int64)
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator]:
         self.info.metadata["fingerprint"] = self._hash

@@ -28,21 +28,8 @@ class Builder(SourceBuilder):
     RELEASE_NOTES: ClassVar[dict[str, str]] = {"1.0.0": "Initial release."}
 
     def _info(self) -> tfds.core.DatasetInfo:
-        side = rome_patches.PATCH
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict(
-                {
-                    # As bytes: TFDS would write every pixel as a 64-bit number.
-                    "patches": tfds.features.Tensor(
-                        shape=(rome_patches.GROUP, side, side, 1), dtype=np.uint8, encoding="bytes"
-                    ),
-                    "group": np.int64,
-                }
-            ),
-            homepage="http://lear.inrialpes.fr/people/paulin/projects/RomePatches/",
-            # Training starts its k-th batch with the k-th group.
-            disable_shuffling=True,
-        )
+        homepage = "http://lear.inrialpes.fr/people/paulin/projects/RomePatches/"
+        return self._group_info(rome_patches.GROUP, rome_patches.PATCH, homepage, group=np.int64)
 
     def _original(self) -> original_files.Original:
         return original_files.Original(

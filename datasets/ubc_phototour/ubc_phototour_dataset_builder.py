@@ -21,9 +21,9 @@ _MIRRORS = (
 )
 
 
-def _log_unless_official(what: str, found: int, official: int) -> None:
-    if found != official:
-        logging.warning("%s: %d found, the official set has %d", what, found, official)
+def _log_unless_official(what: str, count: int, official: int) -> None:
+    if count != official:
+        logging.warning("%s: %d found, the official set has %d", what, count, official)
 
 
 class Builder(SourceBuilder):
@@ -58,23 +58,13 @@ class Builder(SourceBuilder):
         return self.builder_config.name.endswith(_PAIRS_SUFFIX)
 
     def _info(self) -> tfds.core.DatasetInfo:
-        side = mosaics.PATCH
         length = 2 if self._of_pairs else None
-        features: dict[str, Any] = {
-            # As bytes: TFDS would write every pixel as a 64-bit number.
-            "patches": tfds.features.Tensor(
-                shape=(length, side, side, 1), dtype=np.uint8, encoding="bytes"
-            ),
-            "patch_ids": tfds.features.Tensor(shape=(length,), dtype=np.int64),
-        }
+        features: dict[str, Any] = {"point_id": np.int64}
         if self._of_pairs:
-            features["point_ids"] = tfds.features.Tensor(shape=(2,), dtype=np.int64)
-            features["match"] = np.bool_
-        else:
-            features["point_id"] = np.int64
-        return self._dataset_info(
-            features=tfds.features.FeaturesDict(features), disable_shuffling=True
-        )
+            point_ids = tfds.features.Tensor(shape=(2,), dtype=np.int64)
+            features = {"point_ids": point_ids, "match": np.bool_}
+        patch_ids = tfds.features.Tensor(shape=(length,), dtype=np.int64)
+        return self._group_info(length, mosaics.PATCH, patch_ids=patch_ids, **features)
 
     def _original(self) -> original_files.Original:
         name = f"{self._scene}.zip"

@@ -43,11 +43,11 @@ def _matched_by_candidates(
     waiting: np.ndarray,
 ) -> list[tuple[int, int, float]]:
     """Returns the next matches, at least one, and updates the masks."""
-    rows, places = np.flatnonzero(waiting), np.flatnonzero(free)
+    rows, columns_left = np.flatnonzero(waiting), np.flatnonzero(free)
     columns, values = nearest(
-        first[rows], second[places], norm, min(_CANDIDATES, len(places)), memory_mb
+        first[rows], second[columns_left], norm, min(_CANDIDATES, len(columns_left)), memory_mb
     )
-    columns = places[columns]
+    columns = columns_left[columns]
     heap = [
         (value, row, column, number, 0)
         for number, (value, row, column) in enumerate(
@@ -73,8 +73,8 @@ def _matched_by_candidates(
 def greedy_count(rows: np.ndarray, columns: np.ndarray, costs: np.ndarray) -> int:
     """Returns how many of the given pairs a greedy one-to-one choice by ascending cost takes."""
     taken_rows, taken_columns = set(), set()
-    for place in np.argsort(costs, kind="stable"):
-        row, column = int(rows[place]), int(columns[place])
+    for index in np.argsort(costs, kind="stable"):
+        row, column = int(rows[index]), int(columns[index])
         if row not in taken_rows and column not in taken_columns:
             taken_rows.add(row)
             taken_columns.add(column)

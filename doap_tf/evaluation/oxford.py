@@ -41,8 +41,8 @@ class _DetectedImage(NamedTuple):
     def content(self, magnification: float) -> str:
         return f"{array_hash(self.image)} {array_hash(self.frames)} {magnification} {_PATCH}"
 
-    def patches(self, magnification: float, places: np.ndarray | slice = slice(None)) -> np.ndarray:
-        return cut_patches(self.image, self.frames[places], _PATCH, magnification)
+    def patches(self, magnification: float, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
+        return cut_patches(self.image, self.frames[chosen], _PATCH, magnification)
 
 
 class _Truth(NamedTuple):
@@ -121,15 +121,15 @@ class Oxford:
                     self._detected[key] = _detect(images, sequence.homographies, detector)
                 frames, truths = self._detected[key]
                 detected = list(map(_DetectedImage, images, frames))
-                found = self._match(model, magnification, detected, truths, examples)
+                pairs = self._match(model, magnification, detected, truths, examples)
                 values = {
                     f"1-{number}": average_precision(*pair[:2], self._method, pair.positives)
-                    for number, pair in enumerate(found, start=2)
+                    for number, pair in enumerate(pairs, start=2)
                 }
                 scores[detector][sequence.name] = values | {
                     "mean": float(np.mean(list(values.values())))
                 }
-                matches[detector] += found
+                matches[detector] += pairs
         for by_sequence in scores.values():
             means = [values["mean"] for values in by_sequence.values()]
             by_sequence["mean"] = float(np.mean(means))
@@ -226,16 +226,16 @@ def _plots(
     matches: dict[str, list[_Matches]], examples: dict[bool, list[tuple[float, np.ndarray]]]
 ) -> Plots:
     plots = Plots()
-    for detector, found in matches.items():
-        distances = np.concatenate([pair.distances for pair in found])
-        right = np.concatenate([pair.right for pair in found])
-        positives = sum(pair.positives for pair in found)
+    for detector, pairs in matches.items():
+        distances = np.concatenate([pair.distances for pair in pairs])
+        right = np.concatenate([pair.right for pair in pairs])
+        positives = sum(pair.positives for pair in pairs)
         precision, recall = precision_recall_curve(distances, right, positives)
         plots.precision_recall[detector] = Curve.thinned(recall, precision)
         plots.distances[detector] = (distances[right], distances[~right])
     for kind, title in ((True, "Nearest right matches"), (False, "Nearest wrong matches")):
         if examples[kind]:
-            pairs = [pair for _, pair in sorted(examples[kind], key=lambda one: one[0])[:EXAMPLES]]
-            roles = ("first image", "other image")
-            plots.examples.append(Examples(title, roles, np.stack(pairs, axis=1)))
+            nearest = sorted(examples[kind], key=lambda one: one[0])[:EXAMPLES]
+            patches = np.stack([patches for _, patches in nearest], axis=1)
+            plots.examples.append(Examples(title, ("first image", "other image"), patches))
     return plots

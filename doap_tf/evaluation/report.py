@@ -135,13 +135,13 @@ def _pictures(results: Sequence[Result]) -> dict[str, np.ndarray]:
             panels.setdefault(title, {})[model] = bar
     if panels:
         pictures["Scores by level"] = plots.draw_bars(panels)
-    if any(of_model.precision_recall for of_model in by_model.values()):
-        curves = {model: of_model.precision_recall for model, of_model in by_model.items()}
-        pictures["Precision and recall"] = plots.draw_curves(curves, "recall", "precision")
-    if any(of_model.roc for of_model in by_model.values()):
-        curves = {model: of_model.roc for model, of_model in by_model.items()}
-        axes = "false positive rate", "true positive rate"
-        pictures["ROC"] = plots.draw_curves(curves, *axes)
+    for title, kind, axes in (
+        ("Precision and recall", "precision_recall", ("recall", "precision")),
+        ("ROC", "roc", ("false positive rate", "true positive rate")),
+    ):
+        curves = {model: getattr(of_model, kind) for model, of_model in by_model.items()}
+        if any(curves.values()):
+            pictures[title] = plots.draw_curves(curves, *axes)
     trained = [
         (result.model.training["batch_size"], 100 * result.summary["FPR95 mean"], result.model.name)
         for result in results

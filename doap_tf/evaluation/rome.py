@@ -86,9 +86,9 @@ def _plots(
     half: str, patches: np.ndarray, groups: np.ndarray, descriptors: np.ndarray, norm: int
 ) -> Plots:
     """Plots pairs: each patch with the next one, and with one of the next group."""
-    places = np.arange(len(patches))
+    rows = np.arange(len(patches))
     size = int(np.count_nonzero(groups == groups[0]))
-    pairs = np.stack([np.tile(places, 2), np.append(places + 1, places + size) % len(patches)], 1)
+    pairs = np.stack([np.tile(rows, 2), np.append(rows + 1, rows + size) % len(patches)], 1)
     return Plots.of_pairs(
         half,
         paired_distances(descriptors[pairs[:, 0]], descriptors[pairs[:, 1]], norm),

@@ -35,16 +35,16 @@ class UBC:
         self, folder: str | os.PathLike, cache_dir: str | os.PathLike, *, memory_mb: float = 1024
     ):
         folder = pathlib.Path(folder)
-        found = [folder / name for name in SETS if (folder / name).is_dir()]
-        if not found:
+        folders = [folder / name for name in SETS if (folder / name).is_dir()]
+        if not folders:
             if not (folder / PAIRS_FILE).is_file():
                 raise InputError(
                     f"{folder} holds none of the folders {', '.join(SETS)}, nor {PAIRS_FILE} as "
                     "one of them does."
                 )
-            found = [folder]
+            folders = [folder]
         # Read here: a broken list must be found before anything is described.
-        self._pairs = {path: read_pairs(path) for path in found}
+        self._pairs = {path: read_pairs(path) for path in folders}
         self._cache_dir = pathlib.Path(cache_dir)
         self._memory_mb = memory_mb
 
@@ -82,8 +82,8 @@ class UBC:
     def _distances(self, folder: pathlib.Path, model: Model) -> np.ndarray:
         """Returns the distances [N] of the pairs of a set."""
         cache = DescriptorCache(self._cache_dir / "descriptors", model)
-        ids, places = np.unique(self._pairs[folder].patch_ids, return_inverse=True)
-        places = places.reshape(-1, 2)
+        ids, rows = np.unique(self._pairs[folder].patch_ids, return_inverse=True)
+        rows = rows.reshape(-1, 2)
         steps = list(blocks(len(ids), 4 * PATCH * PATCH, self._memory_mb / 4))
         descriptors = np.concatenate(
             [
@@ -95,9 +95,9 @@ class UBC:
         return np.concatenate(
             [
                 paired_distances(
-                    descriptors[places[block, 0]], descriptors[places[block, 1]], norm, memory_mb
+                    descriptors[rows[block, 0]], descriptors[rows[block, 1]], norm, memory_mb
                 )
-                for block in blocks(len(places), 2 * descriptors[:1].nbytes, memory_mb)
+                for block in blocks(len(rows), 2 * descriptors[:1].nbytes, memory_mb)
             ]
         )
 

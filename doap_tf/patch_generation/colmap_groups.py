@@ -247,7 +247,7 @@ def _not_empty(views: Views, settings: PointSettings) -> Views:
 
 def _observations(model: Model, settings: PointSettings) -> Views:
     """Returns the views of good points, with frames of which only the centres are known."""
-    found = []
+    by_image = []
     for number, image in enumerate(model.images):
         # A track may pass through an image twice.
         ids, chosen = np.unique(image.points, return_index=True)
@@ -264,8 +264,8 @@ def _observations(model: Model, settings: PointSettings) -> Views:
         direction = model.places[point] - image.centre
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         views = Views(point, np.full(len(point), number), direction, seen[:, 2], frames)
-        found.append(views.of(good))
-    views = Views(*map(np.concatenate, zip(*found, strict=True)))
+        by_image.append(views.of(good))
+    views = Views(*map(np.concatenate, zip(*by_image, strict=True)))
     lengths = np.bincount(views.point, minlength=len(model.ids))
     views = views.of(lengths[views.point] >= settings.min_track)
     sums = np.zeros_like(model.places)

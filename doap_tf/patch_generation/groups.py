@@ -137,7 +137,7 @@ def generate_groups(
     raised.
     """
     scenes = list(scenes)
-    found = 0
+    usable = 0
     mapping = mapping or functools.partial(process_map, processes=processes)
     results = mapping(functools.partial(_cut_or_explain, settings=settings), scenes)
     bar = progress(results, "cutting", total=len(scenes), unit="scene")
@@ -145,9 +145,9 @@ def generate_groups(
         for warning in groups.warnings:
             logging.warning("%s", warning)
         if len(groups.patches):
-            found += 1
+            usable += 1
             yield scene, groups
-    if not found:
+    if not usable:
         raise InputError(f"none of {len(scenes)} scenes has groups of patches; see the warnings.")
 
 
@@ -276,17 +276,17 @@ def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
     Their HPatches' patches lie inside the image and overlap little. They are up to twice
     `max_groups`, because some places will not be visible in all images.
     """
-    found, ranks = [], []
+    detected, ranks = [], []
     hpatches = settings.detector == _HPATCHES
     for detector in _HPATCHES_DETECTORS if hpatches else (settings.detector,):
         frames = detect(image, detector, oriented=False).frames
         frames = frames[_inside(frames, image)]
-        found.append(frames)
+        detected.append(frames)
         ranks.append(_ranks_within(np.floor(np.log2(radii(frames)))))
     # Responses of different detectors are not comparable, but ranks are; ranked by octave, the
     # many small features leave room for larger ones.
     order = np.argsort(np.concatenate(ranks), kind="stable")
-    candidates = np.concatenate(found)[order]
+    candidates = np.concatenate(detected)[order]
     patches = scale_frames(candidates, HPATCHES_MAGNIFICATION)
     kept = thin(patches, settings.max_overlap, 2 * settings.max_groups)
     return orient(image, candidates[kept])

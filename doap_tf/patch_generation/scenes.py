@@ -120,13 +120,13 @@ def _sequences(source: str) -> list[Scene]:
 
 def _image_files(source: str) -> list[pathlib.Path]:
     if _is_glob(source):
-        found = [pathlib.Path(path) for path in glob.glob(source, recursive=True)]
+        paths = [pathlib.Path(path) for path in glob.glob(source, recursive=True)]
     elif os.path.isdir(source):
-        found = list(pathlib.Path(source).rglob("*"))
+        paths = list(pathlib.Path(source).rglob("*"))
     else:
         raise InputError(f"{source!r} is neither a folder nor a glob of images.")
     files = sorted(
-        path for path in found if path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
+        path for path in paths if path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
     )
     if not files:
         suffixes = ", ".join(sorted(IMAGE_SUFFIXES))

@@ -111,14 +111,14 @@ def find_model(source: str | os.PathLike) -> tuple[pathlib.Path, pathlib.Path]:
     source = pathlib.Path(source)
     if not source.is_dir():
         raise InputError(f"{source} is no folder; give one that holds images/ and sparse/0/")
-    found = [path for path in (source, source / "sparse") if _model_files(path)]
-    found = found or sorted(filter(_model_files, source.glob("sparse/*")), key=_size_of_images)
-    if not found:
+    models = [path for path in (source, source / "sparse") if _model_files(path)]
+    models = models or sorted(filter(_model_files, source.glob("sparse/*")), key=_size_of_images)
+    if not models:
         raise InputError(
             f"{source} holds no model of COLMAP; cameras, images and points3D, .bin or .txt, must "
             "be in it, in its sparse/ or in sparse/0/"
         )
-    model = found[-1]
+    model = models[-1]
     above = model.resolve()
     for folder in (source, above, above.parent, above.parent.parent):
         if (folder / "images").is_dir():
@@ -227,20 +227,12 @@ def _unsupported(model: str) -> InputError:
 def _image(
     name: str, camera: int, pose: list[float], keypoints: np.ndarray, points: np.ndarray
 ) -> Image:
-    rotation = _rotation(np.array(pose[:4]))
+    from scipy.spatial.transform import Rotation  # only now: cameras alone do not need it
+
+    w, x, y, z, *translation = pose
+    rotation = Rotation.from_quat([x, y, z, w]).as_matrix()
     path = pathlib.Path(name)  # until the folder is known
-    return Image(name, path, camera, rotation, np.array(pose[4:]), keypoints, points)
-
-
-def _rotation(quaternion: np.ndarray) -> np.ndarray:
-    w, x, y, z = quaternion / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    return Image(name, path, camera, rotation, np.array(translation), keypoints, points)
 
 
 class _Bytes:
@@ -250,114 +242,98 @@ class _Bytes:
         self._data = path.read_bytes()
         self._position = 0
 
+    def records(self) -> Iterator["_Bytes"]:
+        """Yields itself for every record that the file counts; checks that nothing follows them."""
+        for _ in range(*self.numbers("Q")):
+            yield self
+        if self._position != len(self._data):
+            raise ValueError(f"{self._position} bytes expected, {len(self._data)} found")
+
     def numbers(self, layout: str) -> tuple:
-        found = struct.unpack_from("<" + layout, self._data, self._position)
-        self._position += struct.calcsize("<" + layout)
-        return found
+        values = struct.unpack_from("<" + layout, self._data, self._position)
+        self.skip(struct.calcsize("<" + layout))
+        return values
 
     def array(self, dtype: np.dtype, count: int) -> np.ndarray:
-        found = np.frombuffer(self._data, dtype, count, self._position)
-        self._position += found.nbytes
-        return found
+        values = np.frombuffer(self._data, dtype, count, self._position)
+        self.skip(values.nbytes)
+        return values
 
     def text(self) -> str:
         end = self._data.index(b"\0", self._position)
-        found = self._data[self._position : end].decode()
+        text = self._data[self._position : end].decode()
         self._position = end + 1
-        return found
+        return text
 
     def skip(self, count: int) -> None:
         self._position += count
 
-    def end(self) -> None:
-        if self._position != len(self._data):
-            raise ValueError(f"{self._position} bytes expected, {len(self._data)} found")
 
-
-_KEYPOINT = np.dtype([("place", "<f8", 2), ("point", "<i8")])
+_KEYPOINT = np.dtype([("position", "<f8", 2), ("point", "<i8")])
 
 
 def _binary_cameras(path: pathlib.Path) -> dict[int, Camera]:
-    data = _Bytes(path)
     cameras = {}
-    for _ in range(*data.numbers("Q")):
+    for data in _Bytes(path).records():
         number, model, width, height = data.numbers("iiQQ")
         if not 0 <= model < len(CAMERA_MODELS):
             raise _unsupported(f"number {model}")
         name, names = list(CAMERA_MODELS.items())[model]
         cameras[number] = _camera(name, width, height, list(data.numbers(f"{len(names)}d")))
-    data.end()
     return cameras
 
 
 def _binary_images(path: pathlib.Path) -> list[Image]:
-    data = _Bytes(path)
     images = []
-    for _ in range(*data.numbers("Q")):
+    for data in _Bytes(path).records():
         _, *pose, camera = data.numbers("i7di")
         name = data.text()
         keypoints = data.array(_KEYPOINT, *data.numbers("Q"))
-        images.append(_image(name, camera, pose, keypoints["place"], keypoints["point"]))
-    data.end()
+        images.append(_image(name, camera, pose, keypoints["position"], keypoints["point"]))
     return images
 
 
 def _binary_points(path: pathlib.Path) -> list[tuple]:
-    data = _Bytes(path)
     points = []
-    for _ in range(*data.numbers("Q")):
+    for data in _Bytes(path).records():
         number, x, y, z, _, _, _, _, track = data.numbers("Q3d3BdQ")  # then colours, mean error
         points.append((number, x, y, z))
         data.skip(8 * track)
-    data.end()
     return points
 
 
-def _lines(path: pathlib.Path) -> Iterator[str]:
-    for line in path.read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            yield line
+def _lines(path: pathlib.Path) -> list[str]:
+    return [line for line in path.read_text("utf-8").splitlines() if not line.startswith("#")]
 
 
 def _text_cameras(path: pathlib.Path) -> dict[int, Camera]:
     cameras = {}
     for line in filter(str.strip, _lines(path)):
         number, model, width, height, *parameters = line.split()
-        cameras[int(number)] = _camera(
-            model, int(width), int(height), [float(value) for value in parameters]
-        )
+        cameras[int(number)] = _camera(model, int(width), int(height), list(map(float, parameters)))
     return cameras
 
 
 def _text_images(path: pathlib.Path) -> list[Image]:
     # Two lines an image; the second one, of keypoints, may be empty.
-    lines = list(_lines(path))
+    lines = _lines(path)
     while lines and not lines[-1].strip() and len(lines) % 2:
         lines.pop()
     if len(lines) % 2:
         raise ValueError(f"{len(lines)} lines, two an image expected")
     images = []
     for line, row in zip(lines[::2], lines[1::2], strict=True):
-        _, *pose, camera, name = line.split(maxsplit=9)
+        _, *numbers, camera, name = line.split(maxsplit=9)
         keypoints = np.array(row.split(), np.float64).reshape(-1, 3)
-        images.append(
-            _image(
-                name.strip(),
-                int(camera),
-                [float(value) for value in pose],
-                keypoints[:, :2],
-                keypoints[:, 2].astype(np.int64),
-            )
-        )
+        ids = keypoints[:, 2].astype(np.int64)
+        pose = list(map(float, numbers))
+        images.append(_image(name.strip(), int(camera), pose, keypoints[:, :2], ids))
     return images
 
 
 def _text_points(path: pathlib.Path) -> list[tuple]:
-    points = []
-    for line in filter(str.strip, _lines(path)):
-        number, x, y, z, *_ = line.split()
-        points.append((int(number), float(x), float(y), float(z)))
-    return points
+    rows = (line.split()[:4] for line in filter(str.strip, _lines(path)))
+    return [(int(number), float(x), float(y), float(z)) for number, x, y, z in rows]
 
 
 _BINARY = (_binary_cameras, _binary_images, _binary_points)

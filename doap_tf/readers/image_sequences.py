@@ -44,13 +44,13 @@ def read_homography(path: str | os.PathLike) -> np.ndarray:
 def list_image_sequences(folder: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the subfolders that hold a first image or homography, sorted by name."""
     patterns = [name for stem, matrix in _LAYOUTS for name in (f"{stem}.*", matrix)]
-    found = (
+    files = (
         path
         for pattern in patterns
         for number in (1, 2)
         for path in pathlib.Path(folder).glob(f"*/{pattern.format(number)}")
     )
-    sequences = sorted({path.parent for path in found})
+    sequences = sorted({path.parent for path in files})
     if not sequences:
         raise InputError(
             f"{folder} holds no sequence folders with img1.ppm and H1to2p, or 1.ppm and H_1_2"

@@ -48,14 +48,14 @@ def read_rgb(path: str | os.PathLike) -> np.ndarray:
 
 def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
     """Returns the image of that name with any image suffix, or None if there is none."""
-    found = [
+    files = [
         path
         for path in sorted(folder.glob(f"{stem}.*"))
         if path.stem == stem and path.suffix.lower() in IMAGE_SUFFIXES
     ]
-    if len(found) > 1:
-        raise InputError(f"{folder} holds {found[0].name} and {found[1].name}; keep one of them")
-    return found[0] if found else None
+    if len(files) > 1:
+        raise InputError(f"{folder} holds {files[0].name} and {files[1].name}; keep one of them")
+    return files[0] if files else None
 
 
 def as_grey(image: np.ndarray) -> np.ndarray:

@@ -43,14 +43,14 @@ class PatchPairs(NamedTuple):
 
 def list_mosaics(folder: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the files `patches0000.*`, `patches0001.*`, … of a folder, in order."""
-    found = [
+    numbered = [
         (int(name[1]), path)
         for path in pathlib.Path(folder).glob("patches*")
         if path.suffix.lower() in IMAGE_SUFFIXES
         and (name := re.fullmatch(r"patches(\d+)", path.stem))
     ]
-    mosaics = [path for _, path in sorted(found)]
-    for expected, (number, path) in enumerate(sorted(found)):
+    mosaics = [path for _, path in sorted(numbered)]
+    for expected, (number, path) in enumerate(sorted(numbered)):
         if number != expected:
             raise InputError(
                 f"{folder} holds {path.name} in place of mosaic {expected}; there must be one of "

@@ -51,8 +51,8 @@ def find_folder(original: Original, place: pathlib.Path, depth: int = 2) -> path
     """Returns the folder nearest below `place` (itself included) that holds the dataset."""
     level = [place] if place.is_dir() else []
     for _ in range(depth + 1):
-        if found := next(filter(original.holds, level), None):
-            return found
+        if unpacked := next(filter(original.holds, level), None):
+            return unpacked
         level = sorted(child for folder in level for child in folder.iterdir() if child.is_dir())
     return None
 

@@ -35,9 +35,9 @@ def fill(sizes: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
         (last, 1, further == 1),
         (last - 1, room, further > room),
     ):
-        found = int(np.argmax(fitting))
-        if fitting[found]:
-            return np.append(places[:end], last + found), np.append(counts[:end], wanted)
+        index = int(np.argmax(fitting))
+        if fitting[index]:
+            return np.append(places[:end], last + index), np.append(counts[:end], wanted)
     if room > 3:
         counts[last - 1 :] = room - 2, 2
     return places, counts

@@ -40,11 +40,6 @@ class GroupSampler(Sampler):
             self._queue = np.append(self._queue, self._order(epoch, count))
             self._taken = np.append(self._taken, np.zeros(count, bool))
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches that hold as many patches as there are; cut groups make it a few less."""
-        return int(self._sizes.sum() // self.batch_size)
-
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         end = self._place + self._enough
         ahead = self._waiting(end)

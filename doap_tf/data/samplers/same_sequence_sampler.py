@@ -50,11 +50,6 @@ class SameSequenceSampler(Sampler):
         self.sequences_per_batch = sequences_per_batch
         self.share = share
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Batches that hold as many patches as the dataset."""
-        return int(self._sizes.sum() // self.batch_size)
-
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         members = self.groups.groups_by_sequence
         sequences = rng.choice(list(members), self.sequences_per_batch, replace=False)

@@ -56,9 +56,9 @@ class Sampler(abc.ABC):
         return draw_rows(self.groups, chosen, counts, rng)
 
     @property
-    @abc.abstractmethod
     def steps_per_epoch(self) -> int:
-        """Number of batches in an epoch."""
+        """Batches that hold as many patches as there are; cut groups make it a few less."""
+        return int(self._sizes.sum() // self.batch_size)
 
     @abc.abstractmethod
     def _choose(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

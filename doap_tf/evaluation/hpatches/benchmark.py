@@ -79,15 +79,15 @@ class HPatches:
         plots = Plots()
         options = (self._method, self._memory_mb)
         if self._verification is not None:
-            scores["verification"], found = evaluate_verification(
+            scores["verification"], task_plots = evaluate_verification(
                 descriptors, self._verification, *options
             )
             summary["verification"] = scores["verification"]["mean_imbalanced_ap"]
-            plots |= found
+            plots |= task_plots
         if "matching" in self._tasks:
-            scores["matching"], found = evaluate_matching(descriptors, *options)
+            scores["matching"], task_plots = evaluate_matching(descriptors, *options)
             summary["matching"] = scores["matching"]["mean"]
-            plots |= found
+            plots |= task_plots
         if self._retrieval is not None:
             scores["retrieval"] = evaluate_retrieval(descriptors, self._retrieval, *options)
             summary["retrieval"] = scores["retrieval"]["mean"]

@@ -47,13 +47,13 @@ def evaluate_matching(
                 pooled[level].append((distances, right, same, other))
                 if level == _EXAMPLE_LEVEL:
                     for kind, kept in examples.items():
-                        found = np.flatnonzero(right == kind)
-                        found = found[np.argsort(distances[found], kind="stable")[:EXAMPLES]]
+                        rows = np.flatnonzero(right == kind)
+                        rows = rows[np.argsort(distances[rows], kind="stable")[:EXAMPLES]]
                         kept += [
                             _Example(
                                 float(distances[i]), sequence, strip, int(i), int(neighbours[i])
                             )
-                            for i in found
+                            for i in rows
                         ]
             precisions[level][sequence] = float(np.mean(values))
     return _scores(precisions), _plots(pooled, examples, descriptors.sequences)
@@ -105,9 +105,9 @@ def _read(title: str, examples: list[_Example], sequences: PatchSequences) -> Ex
             by_strip[sequence, name].append((role, column, index))
 
     def fill(strip: tuple[str, str]) -> None:
-        found = sequences.patches(*strip)
+        strip_patches = sequences.patches(*strip)
         for role, column, index in by_strip[strip]:
-            patches[role, column] = found[index]
+            patches[role, column] = strip_patches[index]
 
     parallel_map(fill, list(by_strip))
     return Examples(title, roles, patches)

@@ -36,8 +36,8 @@ class PatchSequences:
         if not folder.is_dir():
             raise InputError(f"{folder} is not a folder of HPatches sequences.")
         single = (folder / f"{STRIPS[0]}.png").is_file()
-        found = [folder] if single else list_patch_sequences(folder)
-        self._folders = {path.resolve().name: path for path in found}
+        folders = [folder] if single else list_patch_sequences(folder)
+        self._folders = {path.resolve().name: path for path in folders}
         self.name = name
         self.split = split
         names = list(self._folders) if split == ALL else split_sequences(split)

@@ -33,9 +33,9 @@ def evaluate_retrieval(
     positives = np.empty((len(LEVELS), len(queries), len(TARGETS)), np.float32)
     for level, prefix in enumerate(LEVELS.values()):
         for column, target in enumerate(TARGETS):
-            found = descriptors.gather(task.queries, f"{prefix}{target}")
+            targets = descriptors.gather(task.queries, f"{prefix}{target}")
             positives[level, :, column] = paired_distances(
-                queries, found, descriptors.norm, memory_mb
+                queries, targets, descriptors.norm, memory_mb
             )
     positives.sort(axis=2)
     precisions = np.empty((len(LEVELS), len(pools), len(queries)))
