@@ -1,4 +1,4 @@
-"""Keypoints of a network that scores every pixel, over an image pyramid."""
+"""Keypoints found by a network that scores every pixel, over an image pyramid."""
 
 import functools
 import hashlib
@@ -15,19 +15,10 @@ import numpy as np
 
 from doap_tf import runs, tflite_metadata
 from doap_tf.errors import InputError
-from doap_tf.features.keypoint_maxima import (
-    BORDER,
-    RADIUS,
-    SMALLEST_SIDE,
-    SMOOTHING,
-    STEP,
-    TEXTURE,
-    THRESHOLD,
-    network_margin,
-    paraboloid_vertex,
-)
+from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, network_margin
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
+from doap_tf.features.score_maxima import score_maxima
 from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
 
@@ -41,8 +32,8 @@ _STRIP_ROWS = 64  # at least, for very wide images
 class LearnedDetector:
     """Detects the maxima of a network's scores at every level of an image pyramid.
 
-    A structure may be detected at several levels. If only the strongest stayed, right matches would
-    be fewer, and of no more structures (docs/experiments/learned_keypoints.md).
+    A structure may be found at several levels. If only the strongest stayed, right matches would be
+    fewer, and of no more places (docs/experiments/learned_keypoints.md).
 
     The network runs by LiteRT, without TensorFlow, in strips: memory is bounded, and the scores are
     those of the whole image.
@@ -101,21 +92,16 @@ class LearnedDetector:
         Their σ is the radius for which the network was trained times the scale of their level.
         """
         height, width = image.shape
-        by_level = []
-        around = np.ones((TEXTURE, TEXTURE), np.uint8)
+        levels = []
         for number, level in enumerate(_pyramid(image)):
-            scores = cv2.GaussianBlur(self._scores(level), (0, 0), SMOOTHING)
-            x, y, score = _maxima(scores, self._threshold)
-            # Where there is nothing to see, scores only repeat the blocks of the network.
-            seen = cv2.morphologyEx(level, cv2.MORPH_GRADIENT, around)[_nearest(y), _nearest(x)]
+            x, y, score = score_maxima(level, self._scores(level), self._threshold)
             x = (x + 0.5) * (width / level.shape[1]) - 0.5
             y = (y + 0.5) * (height / level.shape[0]) - 0.5
-            sigma = np.full(len(x), self._radius * STEP**number)
-            by_level.append([column[seen > 0] for column in (x, y, sigma, score)])
-        points = Points(*(np.concatenate(column) for column in zip(*by_level, strict=True)))
+            levels.append((x, y, np.full(len(x), self._radius * STEP**number), score))
+        points = Points(*(np.concatenate(column) for column in zip(*levels, strict=True)))
         if mask is None:
             return points
-        kept = mask[_nearest(points.y), _nearest(points.x)] > 0
+        kept = mask[np.rint(points.y).astype(int), np.rint(points.x).astype(int)] > 0
         return Points(*(column[kept] for column in points))
 
     def _scores(self, image: np.ndarray) -> np.ndarray:
@@ -178,22 +164,3 @@ def _pyramid(image: np.ndarray) -> Iterator[np.ndarray]:
             return
         smoothed = cv2.GaussianBlur(image, (0, 0), BLUR * math.sqrt(STEP**2 - 1))
         image = cv2.resize(smoothed, size, interpolation=cv2.INTER_LINEAR)
-
-
-def _maxima(scores: np.ndarray, threshold: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, y and scores of the single maxima above a threshold, refined by a paraboloid."""
-    side = 2 * RADIUS + 1
-    peak = (scores == cv2.dilate(scores, np.ones((side, side), np.uint8))) & (scores > threshold)
-    equals = cv2.boxFilter(peak.astype(np.uint8), -1, (side, side), normalize=False)
-    y, x = np.divmod(np.flatnonzero(peak & (equals == 1)), peak.shape[1])
-    inside = (np.minimum(x, y) >= BORDER) & (x < peak.shape[1] - BORDER)
-    inside &= y < peak.shape[0] - BORDER
-    y, x = y[inside], x[inside]
-    neighbours = [scores[y + down, x + right] for down in (-1, 0, 1) for right in (-1, 0, 1)]
-    *steps, denominator = paraboloid_vertex(neighbours)
-    right, down = np.clip(steps / np.maximum(denominator, 1e-6), -0.5, 0.5)
-    return x + right, y + down, neighbours[4]
-
-
-def _nearest(coordinates: np.ndarray) -> np.ndarray:
-    return np.rint(coordinates).astype(int)

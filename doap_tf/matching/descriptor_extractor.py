@@ -19,19 +19,18 @@ from doap_tf.features.detectors import (
     detect,
     detector_sha256,
     detects_circles,
-    radius_per_size,
 )
-from doap_tf.features.frames import as_frames, compose, frames_from_keypoints
+from doap_tf.features.frames import as_frames, compose
 from doap_tf.matching.component_settings import component_settings
+from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
-from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey
 
 MAX_KEYPOINTS = 8192  # by default
 
 
-class DescriptorExtractor:
+class DescriptorExtractor(Feature2D):
     """An `Extractor` that describes patches at keypoints; takes the place of a `cv2.Feature2D`.
 
     Args:
@@ -133,67 +132,21 @@ class DescriptorExtractor:
             responses = np.zeros(len(frames), np.float32)
         return self._features(as_grey(image), frames, responses)
 
-    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
-        """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
-        image = as_grey(image)
-        frames, responses = self.detect_frames(image, mask)
-        return opencv_keypoints(self.detector, frames, image.shape, responses)
-
-    def compute(
-        self, image: np.ndarray, keypoints: Sequence[cv2.KeyPoint] | np.ndarray
-    ) -> tuple[Sequence[cv2.KeyPoint] | np.ndarray, np.ndarray]:
-        """Describes given keypoints, or affine frames [N, 2, 3].
-
-        Returns:
-            The keypoints or frames as given, and one row of descriptors for each, in order. Unlike
-            OpenCV's extractors this one drops none and returns [0, D], not None, for no keypoints.
-        """
-        if isinstance(keypoints, np.ndarray):
-            frames = keypoints
-        else:
-            frames = frames_from_keypoints(keypoints, radius_per_size(self.detector))
-        return keypoints, self.describe(image, frames).descriptors
-
-    def detectAndCompute(
-        self,
-        image: np.ndarray,
-        mask: np.ndarray | None = None,
-        keypoints: Sequence[cv2.KeyPoint] | np.ndarray = (),
-        useProvidedKeypoints: bool = False,
-    ) -> tuple[Sequence[cv2.KeyPoint] | np.ndarray, np.ndarray]:
-        """Detects and describes, or only describes given keypoints; see `detect`, `compute`."""
-        if useProvidedKeypoints:
-            return self.compute(image, keypoints)
-        features = self.extract(image, mask)
-        shape = features.image_size[::-1]
-        detected = opencv_keypoints(self.detector, features.frames, shape, features.responses)
-        return detected, features.descriptors
-
-    def empty(self) -> bool:
-        """Whether there is nothing to describe with: never."""
-        return False
-
-    def getDefaultName(self) -> str:
-        """The name under which OpenCV would store the settings."""
-        return f"Feature2D.{self.name}"
-
-    def descriptorSize(self) -> int:
-        """Number of columns of the descriptors: values, or bytes."""
-        binary = self.norm == NORM_HAMMING
-        return self.frame_descriptor.dimension // 8 if binary else self.frame_descriptor.dimension
-
-    def descriptorType(self) -> int:
-        """`cv2.CV_8U` or `cv2.CV_32F`."""
-        return cv2.CV_8U if self.norm == NORM_HAMMING else cv2.CV_32F
-
     @property
     def norm(self) -> int:
         """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
         return self.frame_descriptor.norm
 
-    def defaultNorm(self) -> int:
-        """The same, under OpenCV's name."""
-        return self.norm
+    @property
+    def dimension(self) -> int:
+        """Number of values or bits of a descriptor."""
+        return self.frame_descriptor.dimension
+
+    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
+        """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
+        image = as_grey(image)
+        frames, responses = self.detect_frames(image, mask)
+        return opencv_keypoints(self.detector, frames, image.shape, responses)
 
     def settings(self) -> dict[str, Any]:
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""

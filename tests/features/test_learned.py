@@ -15,6 +15,7 @@ from doap_tf.features import (
     orient,
     radii,
     scale_frames,
+    score_maxima,
     transform_frames,
 )
 from doap_tf.features.learned import SHIPPED
@@ -40,7 +41,7 @@ def test_maxima_are_those_of_a_search_pixel_by_pixel():
         for x in range(4, 79)
         if scores[y, x] > 0.5 and (scores[y - 2 : y + 3, x - 2 : x + 3] >= scores[y, x]).sum() == 1
     ]
-    x, y, score = learned._maxima(scores, 0.5)
+    x, y, score = score_maxima._maxima(scores, 0.5)
     assert len(expected) > 50
     nearest = np.stack([np.rint(x), np.rint(y)], 1).astype(int)
     assert np.abs(nearest - expected).max() <= 1
@@ -75,7 +76,7 @@ def test_keypoints_lie_where_the_scores_of_their_level_peak(detector, monkeypatc
 def test_a_plateau_has_no_maximum():
     scores = smooth_noise((60, 80), 2)
     scores[20:40, 30:50] = 99
-    score = learned._maxima(scores, 0)[2]
+    score = score_maxima._maxima(scores, 0)[2]
     assert len(score) > 20 and score.max() < 99
 
 

@@ -1,0 +1,179 @@
+"""Running a dense network on images of any size, by LiteRT."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+import pathlib
+import threading
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from doap_tf import tflite_metadata
+from doap_tf.errors import InputError
+from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
+from doap_tf.parallel import cores
+from doap_tf.quiet import stderr_discarded
+
+_LARGEST_TILE = 1280  # side in pixels, a multiple of all strides, besides the margins
+_KEPT_PIXELS = 1 << 22  # of all tiles whose interpreters are kept
+_ROWS = 4096  # points whose samples are described at once
+
+
+class ImageMaps(NamedTuple):
+    """What a dense network makes of one image.
+
+    Attributes:
+        scores: Logits of its pixels as keypoints, float32 [H, W].
+        features: Maps of features, float32 [ceil(H / s), ceil(W / s), C], one for each stride s.
+    """
+
+    scores: np.ndarray
+    features: list[np.ndarray]
+
+
+class DenseReader:
+    """Reads whole images with a dense network, without TensorFlow.
+
+    A large image is read in tiles that overlap by what the network sees around a pixel: memory is
+    bounded, and the maps are those of the whole image.
+
+    Args:
+        model: A `.tflite` file that `convert_dense_to_tflite` made.
+
+    Attributes:
+        norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
+        dimension: Number of values or bits of a descriptor.
+        weights_sha256: Hash of the network's weights.
+    """
+
+    def __init__(self, model: str | os.PathLike):
+        from ai_edge_litert.interpreter import Interpreter
+
+        path = pathlib.Path(model)
+        try:
+            content = path.read_bytes()
+            metadata = tflite_metadata.read(content)
+            if metadata.get("network") != "DenseNetwork":
+                raise InputError(f"{path} does not hold a network of whole images.")
+            if metadata["image_size"]:
+                height, width = metadata["image_size"]
+                raise InputError(
+                    f"{path} takes images of {height}x{width} only: export it without a size."
+                )
+            self._strides: list[int] = metadata["feature_strides"]
+            self._margin: int = metadata["margin"]
+            self.norm = NORM_HAMMING if metadata["head"] == "binary" else NORM_L2
+            self.dimension: int = metadata["output_dim"]
+            self.weights_sha256: str = metadata["weights_sha256"]
+            self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
+            with stderr_discarded():  # LiteRT announces its delegate
+                self._describe = self._open().get_signature_runner("describe")
+        except OSError as error:
+            raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
+        except (KeyError, ValueError) as error:
+            raise InputError(
+                f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
+            ) from error
+        self._lock = threading.Lock()  # an interpreter serves one thread at a time
+        # By the shape of a tile, the last used at the end: to allocate takes as long as to run.
+        self._runners: dict[tuple[int, ...], Any] = {}
+
+    def read(self, image: np.ndarray) -> ImageMaps:
+        """Reads an image, uint8 [H, W]."""
+        mean, deviation = (float(value[0, 0]) for value in cv2.meanStdDev(image))
+        statistics = np.array([[mean, deviation]], np.float32)
+        below, right = (-side % self._strides[-1] for side in image.shape)
+        padded = np.pad(
+            image.astype(np.float32), [(0, below), (0, right)], constant_values=np.float32(mean)
+        )
+        maps: dict[int, np.ndarray] = {}
+        with self._lock:
+            for rows, columns in itertools.product(*map(self._tiles, padded.shape)):
+                read = self._run(padded[rows.read, columns.read], statistics)
+                for stride in (1, *self._strides):
+                    tile = read["scores" if stride == 1 else f"features{stride}"][0]
+                    if stride not in maps:
+                        height, width = (side // stride for side in padded.shape)
+                        maps[stride] = np.empty((height, width, tile.shape[-1]), np.float32)
+                    inner = tile[rows.inside(stride), columns.inside(stride)]
+                    maps[stride][rows.kept(stride), columns.kept(stride)] = inner
+        scores = maps.pop(1)[: image.shape[0], : image.shape[1], 0]
+        return ImageMaps(scores, list(maps.values()))
+
+    def describe(self, maps: ImageMaps, points: np.ndarray) -> np.ndarray:
+        """Describes points, x and y [N, 2], pixel centres at integers.
+
+        Returns:
+            float32 [N, D], or packed bits, uint8 [N, bits / 8].
+        """
+        columns = self.dimension if self.norm == NORM_L2 else self.dimension // 8
+        rows = [np.empty((0, columns), np.float32 if self.norm == NORM_L2 else np.uint8)]
+        for start in range(0, len(points), _ROWS):
+            some = np.asarray(points[start : start + _ROWS], np.float64)
+            sampled = [
+                sample_map(level, (some + 0.5) / stride - 0.5)
+                for level, stride in zip(maps.features, self._strides, strict=True)
+            ]
+            with self._lock:
+                described = self._describe(sampled=np.concatenate(sampled, axis=1))
+            rows.append(described["descriptors"])
+        return np.concatenate(rows)
+
+    def _tiles(self, side: int) -> list[_Span]:
+        """Covers a side of an image, in pixels, by tiles that are read with the same margins."""
+        if side <= _LARGEST_TILE + 2 * self._margin:
+            return [_Span(0, side, slice(0, side))]
+        length = _LARGEST_TILE + 2 * self._margin
+        spans = []
+        for start in range(0, side, _LARGEST_TILE):
+            first = min(max(start - self._margin, 0), side - length)
+            stop = min(start + _LARGEST_TILE, side)
+            spans.append(_Span(start, stop, slice(first, first + length)))
+        return spans
+
+    def _run(self, tile: np.ndarray, statistics: np.ndarray) -> dict[str, np.ndarray]:
+        runner = self._runners.pop(tile.shape, None)
+        if runner is None:
+            runner = self._open().get_signature_runner("read")
+            while sum(map(math.prod, self._runners)) + tile.size > _KEPT_PIXELS and self._runners:
+                del self._runners[next(iter(self._runners))]
+        self._runners[tile.shape] = runner
+        return runner(images=tile[np.newaxis, ..., np.newaxis], statistics=statistics)
+
+
+class _Span(NamedTuple):
+    """Pixels from `start` to `stop` along a side of an image, and those that are read for them."""
+
+    start: int
+    stop: int
+    read: slice
+
+    def kept(self, stride: int) -> slice:
+        """Cells of the whole map that this span gives."""
+        return slice(self.start // stride, self.stop // stride)
+
+    def inside(self, stride: int) -> slice:
+        """The same cells in the map of what is read."""
+        first = self.read.start
+        return slice((self.start - first) // stride, (self.stop - first) // stride)
+
+
+def sample_map(features: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Bilinear values of a map [H, W, C] at cells, x and y [N, 2]; [N, C].
+
+    Beyond the outermost centres they are those of the border.
+    """
+    limits = np.array(features.shape[1::-1]) - 1
+    cells = np.clip(cells, 0, limits)
+    corner = np.minimum(cells.astype(int), np.maximum(limits - 1, 0))
+    right, down = (cells - corner).astype(np.float32).T[..., np.newaxis]
+    x, y = corner.T
+    next_x, next_y = np.minimum(corner + 1, limits).T
+    above = features[y, x] + right * (features[y, next_x] - features[y, x])
+    below = features[next_y, x] + right * (features[next_y, next_x] - features[next_y, x])
+    return above + down * (below - above)

@@ -1,0 +1,148 @@
+"""Features of a network that reads the whole image, finds keypoints and describes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from doap_tf.errors import InputError
+from doap_tf.features.dense_reader import DenseReader, ImageMaps
+from doap_tf.features.detectors import check_mask
+from doap_tf.features.frames import as_frames, radii, similarity_frames
+from doap_tf.features.score_maxima import score_maxima
+from doap_tf.matching.feature2d import Feature2D
+from doap_tf.matching.image_features import Features
+from doap_tf.readers.images import as_grey
+
+RADIUS = 1.6  # of a keypoint's frame, in pixels of its level
+LEVELS = 3  # of the pyramid, each half the size of the one before
+_SMALLEST_SIDE = 64  # of a level, unless the image is smaller
+
+
+class DenseExtractor(Feature2D):
+    """An `Extractor` that detects and describes with one network of whole images.
+
+    A descriptor knows the surroundings of its keypoint and therefore survives changes of light,
+    season and sensor better than that of a patch. It stands upright: images that are turned against
+    each other by more than about 30 degrees do not match.
+
+    The network runs by LiteRT on the image and on smaller ones; a keypoint is described at the
+    level that found it.
+
+    Args:
+        model: A `.tflite` file that `convert_dense_to_tflite` made.
+        max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
+        max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike,
+        max_keypoints: int | None = 8192,
+        max_image_size: int | None = None,
+    ):
+        for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):
+            if number is not None and number < 0:
+                raise InputError(f"{name} must not be negative, but is {number}.")
+        self.name = str(model)
+        self.max_keypoints = max_keypoints or None
+        self.max_image_size = max_image_size or None
+        self._reader = DenseReader(model)
+
+    @property
+    def norm(self) -> int:
+        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
+        return self._reader.norm
+
+    @property
+    def dimension(self) -> int:
+        """Number of values or bits of a descriptor."""
+        return self._reader.dimension
+
+    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
+        """As for `Extractor`; the strongest first."""
+        grey = as_grey(image)
+        levels = self._levels(grey)
+        keypoints = [score_maxima(level.image, level.maps.scores) for level in levels]
+        numbers = np.repeat(np.arange(len(levels)), [len(scores) for _, _, scores in keypoints])
+        x, y, scores = (np.concatenate(column) for column in zip(*keypoints, strict=True))
+        points = np.stack([x, y], axis=1)
+        scales = np.stack([level.scale for level in levels])[numbers]
+        centres = (points + 0.5) * scales - 0.5
+        order = np.argsort(-scores, kind="stable")
+        if mask is not None:
+            check_mask(mask, grey)
+            column, row = np.rint(centres[order]).astype(int).T
+            order = order[np.asarray(mask)[row, column] != 0]
+        order = order[: self.max_keypoints]
+        return Features(
+            similarity_frames(*centres[order].T, RADIUS * scales[order].mean(axis=1)),
+            scores[order].astype(np.float32),
+            self._describe(levels, numbers[order], points[order]),
+            self.norm,
+            grey.shape[::-1],
+        )
+
+    def describe(
+        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+    ) -> Features:
+        """Describes the centres of frames [N, 2, 3], in order, at the level nearest their radius.
+
+        Shapes and orientations of the frames do not matter.
+        """
+        grey, frames = as_grey(image), as_frames(frames)
+        levels = self._levels(grey)
+        scales = np.stack([level.scale for level in levels])
+        octaves = np.log2(radii(frames)[:, np.newaxis] / (RADIUS * scales.mean(axis=1)))
+        numbers = np.abs(octaves).argmin(axis=1)
+        points = (frames[:, :, 2] + 0.5) / scales[numbers] - 0.5
+        rows = self._describe(levels, numbers, points)
+        if responses is None:
+            responses = np.zeros(len(frames), np.float32)
+        return Features(frames, responses, rows, self.norm, grey.shape[::-1])
+
+    def settings(self) -> dict[str, Any]:
+        """As for `Extractor`."""
+        return {
+            "descriptor": self.name,
+            "weights_sha256": self._reader.weights_sha256,
+            "max_keypoints": self.max_keypoints,
+            **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
+        }
+
+    def _levels(self, image: np.ndarray) -> list[_Level]:
+        """Reads an image, within `max_image_size`, and smaller ones."""
+        size = np.array(image.shape[::-1])
+        ratio = max(1.0, size.max() / (self.max_image_size or np.inf))
+        levels: list[_Level] = []
+        for number in range(LEVELS):
+            width, height = np.maximum(1, np.rint(size / (ratio * 2**number))).astype(int).tolist()
+            if levels and min(width, height) < _SMALLEST_SIDE:
+                break
+            if (width, height) != image.shape[::-1]:
+                image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+            levels.append(_Level(image, self._reader.read(image), size / (width, height)))
+        return levels
+
+    def _describe(
+        self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray
+    ) -> np.ndarray:
+        """Describes points [N, 2], each in pixels of its level of the given number [N]."""
+        described = [
+            self._reader.describe(level.maps, points[numbers == number])
+            for number, level in enumerate(levels)
+        ]
+        order = np.argsort(numbers, kind="stable")
+        return np.concatenate(described)[np.argsort(order)]
+
+
+class _Level(NamedTuple):
+    """An image of the pyramid, what the network reads in it, pixels of the original in x and y."""
+
+    image: np.ndarray
+    maps: ImageMaps
+    scale: np.ndarray

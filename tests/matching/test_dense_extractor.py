@@ -1,0 +1,91 @@
+import cv2
+import numpy as np
+import pytest
+
+from doap_tf.errors import InputError
+from doap_tf.features.frames import similarity_frames
+from doap_tf.matching.dense_extractor import DenseExtractor
+from tests.dense import small_model
+from tests.features.pictures import photograph
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dense") / "dense.tflite"
+    path.write_bytes(small_model())
+    return path
+
+
+@pytest.fixture(scope="module")
+def extractor(model):
+    return DenseExtractor(model, max_keypoints=300)
+
+
+def test_the_strongest_keypoints_come_first_each_with_a_row(extractor):
+    image = photograph()
+    features = extractor.extract(image)
+    assert features.descriptors.shape == (300, 16)
+    np.testing.assert_allclose(np.linalg.norm(features.descriptors, axis=1), 1, atol=1e-5)
+    assert (np.diff(features.responses) <= 0).all()
+    assert features.image_size == image.shape[::-1]
+    assert len(set(np.round(features.scales, 1))) == 3
+    fewer = DenseExtractor.extract(extractor, image)
+    np.testing.assert_array_equal(fewer.frames, features.frames)
+
+
+def test_given_frames_are_described_at_their_level(extractor):
+    image = photograph()
+    features = extractor.extract(image)
+    again = extractor.describe(image, features.frames[::-1])
+    np.testing.assert_allclose(again.descriptors[::-1], features.descriptors, atol=1e-5)
+    assert not again.responses.any()
+    assert extractor.describe(image, np.zeros((0, 2, 3))).descriptors.shape == (0, 16)
+
+
+def test_keypoints_move_with_the_image(extractor):
+    image = photograph()
+    moved = np.roll(image, 32, axis=1)
+    rows = [
+        extractor.describe(shown, similarity_frames([x], [150], [1.6])).descriptors
+        for shown, x in ((image, 200), (moved, 232))
+    ]
+    np.testing.assert_allclose(rows[0], rows[1], atol=0.05)
+
+
+def test_a_mask_keeps_keypoints_out(extractor):
+    image = photograph()
+    mask = np.zeros(image.shape, np.uint8)
+    mask[:, 200:] = 1
+    features = extractor.extract(image, mask)
+    assert len(features.points) and features.points[:, 0].min() >= 199.5
+    with pytest.raises(InputError, match="mask has shape"):
+        extractor.extract(image, mask[:10])
+
+
+def test_a_large_image_is_shrunk_and_measured_in_its_own_pixels(model):
+    image = photograph()
+    large = cv2.resize(image, None, fx=3, fy=3, interpolation=cv2.INTER_CUBIC)
+    small = DenseExtractor(model, 100).extract(
+        cv2.resize(large, image.shape[::-1], interpolation=3)
+    )
+    features = DenseExtractor(model, 100, max_image_size=max(image.shape)).extract(large)
+    np.testing.assert_allclose((features.points + 0.5) / 3 - 0.5, small.points, atol=1e-6)
+    np.testing.assert_allclose(features.scales, 3 * small.scales)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 300), (64, 64)])
+def test_images_without_texture_have_no_keypoints(extractor, shape):
+    features = extractor.extract(np.full(shape, 128, np.uint8))
+    assert features.descriptors.shape == (0, 16) and features.frames.shape == (0, 2, 3)
+
+
+def test_numbers_are_checked(model):
+    with pytest.raises(InputError, match="max_keypoints must not be negative"):
+        DenseExtractor(model, -1)
+
+
+def test_settings_identify_the_weights(model, extractor):
+    assert (
+        extractor.settings()["weights_sha256"] == DenseExtractor(model).settings()["weights_sha256"]
+    )
+    assert extractor.settings() != DenseExtractor(model).settings()
