@@ -63,6 +63,8 @@ class PointPairs(NamedTuple):
         view1, view2: float32 [B, S, S], from 0 to 255.
         points1, points2: float32 [B, N, 2], x and y; pixel centres are at integers.
         valid: bool [B, N], False where a pair has fewer than N points.
+        homography: float32 [B, 3, 3], of the pixels of the first view to those of the second.
+        inside1, inside2: bool [B, S, S], where a view shows the image and not its reflection.
     """
 
     view1: tf.Tensor
@@ -70,6 +72,9 @@ class PointPairs(NamedTuple):
     points1: tf.Tensor
     points2: tf.Tensor
     valid: tf.Tensor
+    homography: tf.Tensor
+    inside1: tf.Tensor
+    inside2: tf.Tensor
 
 
 def make_pairs(
@@ -105,7 +110,10 @@ def make_pairs(
     to_second = random_homographies(source, moved, scales, settings)
     view1, view2 = warp(first, to_first, settings.size), warp(second, to_second, settings.size)
     across = compose(inverse(to_second), to_first)
-    visible = _visible(to_first, across, settings.size, height, width)
+    inside1, inside2 = (
+        _inside(to_image, settings.size, height, width) for to_image in (to_first, to_second)
+    )
+    visible = inside1 & _in_other_view(across, settings.size)
     points1, valid = pick_corners(view1, visible, source.normal(*view1.shape[1:]), points)
     noise1, noise2 = tf.unstack(settings.point_noise * source.normal(2, points, 2), axis=1)
     return PointPairs(
@@ -114,6 +122,9 @@ def make_pairs(
         points1 + noise1,
         carry(points1, across) + noise2,
         valid,
+        across,
+        inside1,
+        inside2,
     )
 
 
@@ -261,17 +272,19 @@ def _index(chance: tf.Tensor, count: int) -> tf.Tensor:
     return tf.minimum(tf.cast(chance * count, tf.int32), count - 1)
 
 
-def _visible(
-    to_image: tf.Tensor, across: tf.Tensor, size: int, height: int, width: int
-) -> tf.Tensor:
-    """Returns which pixels of first views show the image and are in the second, bool [B, S, S]."""
+def _inside(to_image: tf.Tensor, size: int, height: int, width: int) -> tf.Tensor:
+    """Returns which pixels of views show the image, bool [B, S, S]."""
     place = carry(_grid(size), to_image)
+    inside = tf.reduce_all((place > 0) & (place < [width - 1.0, height - 1.0]), -1)
+    return tf.reshape(inside, [-1, size, size])
+
+
+def _in_other_view(across: tf.Tensor, size: int) -> tf.Tensor:
+    """Returns which pixels of first views are in the second, not at its border, bool [B, S, S]."""
     mapped = _carry_homogeneous(_grid(size), across)
     other = mapped[..., :2] / mapped[..., 2:]
-    inside = (place > 0) & (place < [width - 1.0, height - 1.0])
-    inside &= (other > _BORDER) & (other < size - 1.0 - _BORDER)
-    visible = tf.reduce_all(inside, -1) & (mapped[..., 2] > 0)
-    return tf.reshape(visible, [-1, size, size])
+    inside = tf.reduce_all((other > _BORDER) & (other < size - 1.0 - _BORDER), -1)
+    return tf.reshape(inside & (mapped[..., 2] > 0), [-1, size, size])
 
 
 def _carry_homogeneous(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:

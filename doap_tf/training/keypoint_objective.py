@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+from doap_tf.training.device_views import carry, inverse
 
 if TYPE_CHECKING:
     from doap_tf.patch_generation.view_pairs import Views
@@ -60,7 +61,7 @@ class KeypointObjective:
         self, logits: tf.Tensor, views: "Views", cost: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         one, two = tf.split(logits, 2)
-        there, back = views.homography, tf.linalg.inv(views.homography)
+        there, back = views.homography, inverse(views.homography)
         seeds = tf.unstack(tf.random.split(seed, 2), num=2)
         precision1 = self._average_precision(views.first, views.second, there, one, seeds[0])
         precision2 = self._average_precision(views.second, views.first, back, two, seeds[1])
@@ -95,7 +96,7 @@ class KeypointObjective:
     ) -> tuple[tf.Tensor, ...]:
         """Gain of the keypoints that both views show, their number, and how many repeat: [B]."""
         shape = keypoints.shape
-        there = _project(homography, tf.tile(self._grid, [shape[0], 1, 1]))
+        there = carry(self._grid, homography)
         visible = tf.reduce_all((there >= 2) & (there <= self._size - 3), -1)
         seen = tf.cast(visible, tf.float32) * _sample(others_inside, there)
         seen = tf.reshape(seen, shape) * inside
@@ -123,7 +124,7 @@ class KeypointObjective:
             tf.random.stateless_uniform, [batch, count], seeds[1], -1, 1
         )
         noise = _draw_for_replica(tf.random.stateless_normal, [batch, count, 3], seeds[2])
-        there = _project(homography, places)
+        there = carry(places, homography)
         turned = angle + _turn(homography, places) + _ANGLE_NOISE * noise[..., 2]
         moved = there + _PLACE_NOISE * noise[..., :2]
         queries, database = self._describe((first, second), (places, moved), (angle, turned))
@@ -192,16 +193,10 @@ def _draw_for_replica(draw, shape, seed: tf.Tensor, *limits: float) -> tf.Tensor
     return drawn[first : first + shape[0]]
 
 
-def _project(homography: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
-    ones = tf.ones_like(points[..., :1])
-    moved = tf.matmul(tf.concat([points, ones], -1), homography, transpose_b=True)
-    return moved[..., :2] / moved[..., 2:]
-
-
 def _turn(homography: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
     """The rotation nearest to the homography's derivative at points: angles [B, N]."""
     along, across = (
-        _project(homography, points + step) - _project(homography, points - step)
+        carry(points + step, homography) - carry(points - step, homography)
         for step in (tf.constant([1.0, 0.0]), tf.constant([0.0, 1.0]))
     )
     return tf.atan2(along[..., 1] - across[..., 0], along[..., 0] + across[..., 1])
