@@ -9,6 +9,7 @@ from doap_tf import files
 from doap_tf.errors import InputError, one_line
 
 CHECKPOINTS = "checkpoints"
+DENSE = "dense.tflite"
 KEYPOINTS = "keypoints.tflite"
 MATCHES = "matches.png"
 MODEL = "model.keras"

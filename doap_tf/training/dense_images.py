@@ -14,7 +14,7 @@ from doap_tf import files
 from doap_tf.errors import InputError, one_line
 
 SHAPE = (480, 640)
-_JPEG_QUALITY = 90
+_JPEG_QUALITY = 85
 _WEBCAM_FRACTION = 1 / 3  # of the webcams, held out
 
 
@@ -50,7 +50,7 @@ class DenseImages(NamedTuple):
     held_out: ImagePool
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes a file that `load_images` reads, the images as JPEG: about 60 KB each."""
+        """Writes a file that `load_images` reads, the images as JPEG: about 50 KB each."""
         arrays = {}
         for name, pool in self._asdict().items():
             arrays[f"{name}_camera_numbers"] = pool.camera_numbers

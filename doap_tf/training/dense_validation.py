@@ -32,9 +32,8 @@ class DenseValidation:
     def __init__(self, config: DenseConfig, pool: ImagePool):
         self._config = config
         kinds = {"photos": 0.0} | ({"webcams": 1.0} if len(pool.webcams) else {})
-        make = tf.function(self._make, jit_compile=config.xla, reduce_retracing=True)
         self._batches = {
-            kind: [make(pool, tf.constant([99, n]), share) for n in range(_BATCHES)]
+            kind: [self._make(pool, tf.constant([99, n]), share) for n in range(_BATCHES)]
             for kind, share in kinds.items()
         }
         self._score = tf.function(self._score_batch, jit_compile=config.xla)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow as tf
 
-from doap_tf.drawing.pictures import encode_png
 from doap_tf.errors import InputError
 
 _Metadata = tf.compat.v1.SummaryMetadata
@@ -36,6 +35,9 @@ class Summaries:
 
     def image(self, name: str, picture: np.ndarray, step: int) -> None:
         """Writes a picture, uint8 [H, W] or BGR [H, W, 3]."""
+        # Imported here because runs without pictures need no Matplotlib.
+        from doap_tf.drawing.pictures import encode_png
+
         height, width = picture.shape[:2]
         content = tf.constant([str(width), str(height), encode_png(picture)])
         self._write("images", "BLOB_SEQUENCE", name, content, step)

@@ -11,10 +11,12 @@ import tensorflow as tf
 
 from doap_tf.errors import InputError
 from doap_tf.networks import DENSE_PRESETS
+from doap_tf.training import dense_trainer
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import DenseImages, ImagePool, load_images, read_images
 from doap_tf.training.dense_step import DenseStep
 from doap_tf.training.dense_trainer import DenseTrainer
+from doap_tf.training.dense_validation import DenseValidation
 from tests.training import launch
 
 DENSE_PRESETS["tiny"] = {
@@ -25,13 +27,16 @@ DENSE_PRESETS["tiny"] = {
 }
 CONFIG = DenseConfig(
     network="tiny",
+    bins=5,
     batch_size=4,
     points=16,
     view_size=64,
-    steps=3,
+    steps=24,
     warmup=0.1,
     appearance="camera",
-    log_every=1,
+    checkpoint_every=8,
+    validate_every=12,
+    log_every=8,
 )
 
 
@@ -58,14 +63,31 @@ def images() -> DenseImages:
     return DenseImages(toy_pool(0), toy_pool(10))
 
 
-def train(config, images, folder):
-    network = DenseTrainer(config, images, folder).run()
-    return network, json.loads((folder / "train.json").read_text())
+@pytest.fixture(scope="module", autouse=True)
+def compile_once(images):
+    """Hands every run the same compiled functions: a step is traced for half a minute."""
+    step = DenseStep(CONFIG, images.train, tf.distribute.get_strategy())
+    validation = DenseValidation(CONFIG, images.held_out)
+
+    def restarted(*_) -> DenseStep:
+        step.restart(CONFIG.seed)
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_trainer, "DenseStep", restarted)
+        patch.setattr(dense_trainer, "DenseValidation", lambda *_: validation)
+        yield
 
 
-def test_a_short_run_raises_the_accuracy(images, tmp_path):
-    config = dataclasses.replace(CONFIG, steps=30, validate_every=15, log_every=10)
-    network, record = train(config, images, tmp_path)
+@pytest.fixture(scope="module")
+def finished(images, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, DenseTrainer(CONFIG, images, folder).run()
+
+
+def test_a_short_run_raises_the_accuracy(images, finished):
+    folder, network = finished
+    record = json.loads((folder / "train.json").read_text())
     first, *_, last = (entry["validation"] for entry in record["history"] if "validation" in entry)
     assert last["photos_corners"] > first["photos_corners"] + 0.1
     assert last["accuracy"] > first["accuracy"]
@@ -75,30 +97,31 @@ def test_a_short_run_raises_the_accuracy(images, tmp_path):
     assert {"descriptor_loss", "keypoints_per_cell", "repeated", "pairs_per_second"} <= set(logged)
     assert record["data"]["train"]["source"] == "6 photographs and 2 webcams"
     assert len(record["data"]["validation"]["sha256"]) == 64
-    loaded = tf.keras.models.load_model(tmp_path / "model.keras")
+    loaded = tf.keras.models.load_model(folder / "model.keras")
     image = images.held_out.photos[:1, :64, :64, np.newaxis].astype(np.float32)
     np.testing.assert_array_equal(loaded(image).scores, network(image).scores)
 
 
-def test_an_interrupted_run_ends_bit_identical(images, tmp_path, monkeypatch):
-    config = dataclasses.replace(CONFIG, checkpoint_every=2)
-    train(config, images, tmp_path / "uninterrupted")
+def test_an_interrupted_run_ends_bit_identical(images, finished, tmp_path, monkeypatch):
     call = DenseStep.__call__
 
     def stopping(self, rate, step):
-        if step == 2:
+        if step == 17:
             raise RuntimeError("power cut")
         return call(self, rate, step)
 
     with monkeypatch.context() as patch:
         patch.setattr(DenseStep, "__call__", stopping)
         with pytest.raises(RuntimeError, match="power cut"):
-            train(config, images, tmp_path / "stopped")
-    train(config, images, tmp_path / "stopped")
-    wanted, got = (launch.last_checkpoint(tmp_path / name) for name in ("uninterrupted", "stopped"))
+            DenseTrainer(CONFIG, images, tmp_path).run()
+    DenseTrainer(CONFIG, images, tmp_path).run()
+    wanted, got = (launch.last_checkpoint(folder) for folder in (finished[0], tmp_path))
     assert got.keys() == wanted.keys()
     for name, array in wanted.items():
         np.testing.assert_array_equal(got[name], array, err_msg=name)
+    other = images._replace(train=toy_pool(3))
+    with pytest.raises(InputError, match="the data of train were 6 photographs and 2 webcams"):
+        DenseTrainer(CONFIG, other, tmp_path).run()
 
 
 REPLICAS = """
