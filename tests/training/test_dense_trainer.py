@@ -63,8 +63,8 @@ def images() -> DenseImages:
     return DenseImages(toy_pool(0), toy_pool(10))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(images):
+@pytest.fixture(scope="module")
+def compiled_once(images):
     """Hands every run the same compiled functions: a step is traced for half a minute."""
     step = DenseStep(CONFIG, images.train, tf.distribute.get_strategy())
     validation = DenseValidation(CONFIG, images.held_out)
@@ -80,7 +80,7 @@ def compile_once(images):
 
 
 @pytest.fixture(scope="module")
-def finished(images, tmp_path_factory):
+def finished(images, compiled_once, tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished")
     return folder, DenseTrainer(CONFIG, images, folder).run()
 

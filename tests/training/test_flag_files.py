@@ -13,7 +13,7 @@ from tests.training import launch
 
 FLAG_FILES = sorted((launch.REPOSITORY / "flags").glob("*.cfg"))
 PRETRAINED = [file for file in FLAG_FILES if file.stem in doap_tf.list_pretrained()]
-KEYPOINTS = launch.REPOSITORY / "flags" / "keypoints.cfg"
+OTHER_COMMANDS = [launch.REPOSITORY / "flags" / f"{name}.cfg" for name in ("dense", "keypoints")]
 PAPER = [file for file in FLAG_FILES if file.stem.split("_")[0] in ("hpatches", "rome", "ubc")]
 TWO_REPLICAS = ("hpatches", "ubc_st")
 
@@ -92,7 +92,11 @@ def test_small(name, more, sources, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flag_file",
-    [file for file in FLAG_FILES if not file.stem.startswith("doap-") and file != KEYPOINTS],
+    [
+        file
+        for file in FLAG_FILES
+        if not file.stem.startswith("doap-") and file not in OTHER_COMMANDS
+    ],
     ids=lambda file: file.stem,
 )
 def test_unchanged(flag_file, sources, tmp_path):
@@ -139,12 +143,13 @@ def test_the_paper_trains_on_all_the_data(flag_file):
 
 def test_all_are_there_and_say_how_to_run_them():
     wanted = {"quickstart", "photos", "rome", "rome_binary", *doap_tf.list_pretrained()}
-    wanted |= {"colmap", "hpatches", "hpatches_plain", "hpatches_st", "keypoints"}
+    wanted |= {"colmap", "dense", "hpatches", "hpatches_plain", "hpatches_st", "keypoints"}
     wanted |= {"ubc", "ubc_binary", "ubc_st", "ubc_st_binary"}
     assert wanted == {file.stem for file in FLAG_FILES}
     for file in FLAG_FILES:
         comments = [line for line in file.read_text().splitlines() if line.startswith("# ")]
         assert any(
-            "train_main.py" in line or "train_keypoints" in line or "make quickstart" in line
+            command in line
             for line in comments
+            for command in ("train_main.py", "train_keypoints", "train_dense", "make quickstart")
         )
