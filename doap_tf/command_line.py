@@ -119,7 +119,9 @@ def _silence_libraries() -> None:
     warnings.simplefilter("ignore")
     python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     logging.set_verbosity(logging.WARNING)
-    logging.get_absl_handler().setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
+    handler = logging.get_absl_handler()
+    handler.addFilter(lambda record: "tensorflow_datasets" not in record.pathname)
+    handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
 
 
 def _fail(message: str, code: int) -> NoReturn:
