@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 # The networks that ship, for LiteRT: beside their weights, from where wheels take them.
-MAKE_TFLITE := $(BIN)/python -c 'from doap_tf.descriptors import shipped; shipped.make_tflite_files()'
+MAKE_TFLITE := $(BIN)/python -c 'from doap_tf.zoo.tflite_files import make_tflite_files; make_tflite_files()'
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: quickstart test lint format docs wheel page demo browser test-web clean
@@ -59,7 +59,7 @@ web/node_modules/ready: web/package-lock.json
 	@npm --prefix web ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-web/public/models/index.json: .venv/ready web/export_models.py doap_tf/features/weights/keypoints.tflite
+web/public/models/index.json: .venv/ready web/export_models.py doap_tf/weights/learned.tflite
 	@echo "Exporting networks for the page (minutes)"
 	@$(BIN)/python web/export_models.py
 

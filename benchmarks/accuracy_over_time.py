@@ -87,7 +87,7 @@ def _networks(image: np.ndarray, folder: str) -> dict[str, Any]:
     found = {}
     detected = [name for name in doap_tf.list_pretrained() if not name.endswith("-patch")]
     for name in FLAGS.models or detected:
-        network = doap_tf.from_pretrained(name, backend="keras").network
+        network = doap_tf.from_pretrained(name, backend="keras").to_keras()
         patches = cut_patches(image, frames, network.input_size, network.magnification)
         files = export_tflite(
             network, folder, name, FLAGS.precisions, representative_patches=patches

@@ -107,12 +107,12 @@ def _exported(keras: dict, calibration: np.ndarray, folder: str) -> dict:
     import doap_tf
     from doap_tf.export import export_saved_model, export_tflite
 
-    export_saved_model(keras["doap-128"].network, f"{folder}/saved_model")
+    export_saved_model(keras["doap-128"].to_keras(), f"{folder}/saved_model")
     found = {"doap-128, SavedModel": doap_tf.from_pretrained(f"{folder}/saved_model")}
     for name, descriptor in keras.items():
         precisions = ("float32", "int8")
         files = export_tflite(
-            descriptor.network, folder, name, precisions, representative_patches=calibration
+            descriptor.to_keras(), folder, name, precisions, representative_patches=calibration
         )
         for precision, file in zip(precisions, files, strict=True):
             found[f"{name}, LiteRT {precision}"] = doap_tf.from_pretrained(file)

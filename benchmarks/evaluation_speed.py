@@ -22,7 +22,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import measuring
 
 from doap_tf import command_line
-from doap_tf.descriptors import load
 from doap_tf.evaluation import Model, PatchSequences
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.hpatches import tasks as rules
@@ -32,6 +31,7 @@ from doap_tf.evaluation.hpatches.retrieval_task import POOLS, evaluate_retrieval
 from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
 from doap_tf.evaluation.hpatches.verification_task import evaluate_verification
 from doap_tf.readers import STRIPS
+from doap_tf.zoo import load_descriptor
 
 FLAGS = flags.FLAGS
 flags.DEFINE_integer("sequences", 6, "Number of sequences; HPatches has 116.")
@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
         release = pathlib.Path(scratch) / "release"
         _write(release)
         sequences = PatchSequences(release)
-        model = Model("pixels", load("pixels"))
+        model = Model("pixels", load_descriptor("pixels"))
         descriptors = StripDescriptors(sequences, DescriptorCache(f"{scratch}/cache", model))
         lengths = list(sequences.lengths.values())
         names = list(sequences.lengths)

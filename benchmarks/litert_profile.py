@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> None:
     measuring.print_setting("ai-edge-litert", "tensorflow")
     batch_sizes, threads = list(map(int, FLAGS.batch_sizes)), list(map(int, FLAGS.threads))
     for name in FLAGS.models:
-        network = doap_tf.from_pretrained(name).network
+        network = doap_tf.from_pretrained(name).to_keras()
         patches = _patches(network, max(*batch_sizes, FLAGS.batch_size, _CALIBRATION))
         models = {each: _convert(network, each, patches) for each in FLAGS.precisions}
         _print_whole(name, models, patches, batch_sizes, threads)

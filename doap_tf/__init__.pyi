@@ -1,7 +1,4 @@
 from .descriptors.descriptor import Descriptor as Descriptor
-from .descriptors.registry import (
-    from_pretrained as from_pretrained,
-    list_pretrained as list_pretrained,
-)
 from .matching import DescriptorExtractor as DescriptorExtractor, match_images as match_images
 from .version import __version__ as __version__
+from .zoo.loading import from_pretrained as from_pretrained, list_pretrained as list_pretrained

@@ -3,6 +3,9 @@
 import json
 from typing import Any
 
+#: What .tflite files of descriptors compute in.
+PRECISIONS = ("float32", "float16", "int8")
+
 _NAME = "doap_tf"
 
 

@@ -20,8 +20,8 @@ from absl import flags
 from group_scores import group_scores
 
 from doap_tf import command_line
-from doap_tf.descriptors import load
 from doap_tf.errors import InputError
+from doap_tf.zoo import load_descriptor
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("groups", None, "Folders of patch groups.", required=True)
@@ -34,7 +34,7 @@ class Ensemble:
     """Descriptors of several networks side by side; their names are joined by +."""
 
     def __init__(self, names: str):
-        self._members = [load(name) for name in names.split("+")]
+        self._members = [load_descriptor(name) for name in names.split("+")]
         self.norm, *others = {member.norm for member in self._members}
         if others:
             raise InputError(f"{names}: an ensemble is of floats or of bits, not of both.")

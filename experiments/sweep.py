@@ -180,7 +180,7 @@ class Variant:
             "tensorflow": about["packages"]["tensorflow"],
             "git_revision": about["git_revision"],
         }
-        return run, trainer.descriptor.network
+        return run, trainer.descriptor.to_keras()
 
     @functools.cached_property
     def _config(self) -> Any:
@@ -215,10 +215,12 @@ class Variant:
         import tensorflow as tf
 
         from doap_tf.training.step import TrainingStep
+        from doap_tf.zoo import load_keras
 
         mined = self._config.same_sequence == "mined"
         far_apart = self._training_data[1].far_apart if mined else None
-        return TrainingStep(self._config, tf.distribute.get_strategy(), far_apart)
+        teachers = [load_keras(name) for name in self._config.teachers]
+        return TrainingStep(self._config, tf.distribute.get_strategy(), far_apart, teachers)
 
     def _validation(self, part: str) -> Any:
         from doap_tf.training.validation import Validation

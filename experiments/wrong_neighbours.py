@@ -27,12 +27,13 @@ from absl import flags
 
 from doap_tf import command_line, metrics
 from doap_tf.data import PatchGroups
-from doap_tf.descriptors import PatchDescriptor, load
+from doap_tf.descriptors import PatchDescriptor
 from doap_tf.drawing.patches import tile
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.progress import progress
 from doap_tf.training.validation import LEVELS
+from doap_tf.zoo import load_descriptor
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("groups", None, "Folder of patch groups with HPatches' views.", required=True)
@@ -63,7 +64,7 @@ def main(argv: Sequence[str]) -> None:
     groups = PatchGroups.load(FLAGS.groups)
     rows = {}
     for number, model in enumerate(FLAGS.models):
-        descriptor = load(model)
+        descriptor = load_descriptor(model)
         failures, share, limit = find_failures(groups, descriptor)
         chosen = np.random.default_rng(0).permutation(len(failures))[: FLAGS.sample]
         sample = [failures[index] for index in chosen]

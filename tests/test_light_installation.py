@@ -10,7 +10,8 @@ import zipfile
 import cv2
 import pytest
 
-from doap_tf.descriptors import shipped
+from doap_tf.zoo import list_pretrained
+from doap_tf.zoo.tflite_files import make_tflite_files
 from tests.matching.scene import views
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -27,7 +28,7 @@ def run(*command, **options):
 
 @pytest.mark.slow
 def test_a_light_installation_matches_images(tmp_path):
-    shipped.make_tflite_files()
+    make_tflite_files()
     checkout = tmp_path / "checkout"
     for name in ("doap_tf", "datasets"):
         shutil.copytree(ROOT / name, checkout / name)
@@ -36,7 +37,7 @@ def test_a_light_installation_matches_images(tmp_path):
     run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, checkout)
     (wheel,) = tmp_path.glob("*.whl")
     packed = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".tflite")]
-    assert len(packed) == len(shipped.names()) + 1  # and the detector
+    assert len(packed) == len(list_pretrained()) + 1  # and the detector
 
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
@@ -48,6 +49,6 @@ def test_a_light_installation_matches_images(tmp_path):
     for number, image in enumerate(views(), 1):
         cv2.imwrite(str(tmp_path / f"{number}.png"), image)
     command = [python.parent / "doap-match", "--image1=1.png", "--image2=2.png"]
-    for name in shipped.names():
+    for name in list_pretrained():
         printed = run(*command, f"--model={name}", "--max_keypoints=300", cwd=tmp_path)
         assert "inliers of this homography" in printed

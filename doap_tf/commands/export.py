@@ -7,7 +7,6 @@ The second exports the keypoint network of the detector "learned".
 """
 
 import contextlib
-import importlib.resources
 import json
 import pathlib
 import re
@@ -17,20 +16,20 @@ from typing import Any
 from absl import flags
 
 from doap_tf import command_line, files, runs
-from doap_tf.descriptors.shipped import PRECISIONS
+from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError
+from doap_tf.tflite_metadata import PRECISIONS
 
 FLAGS = flags.FLAGS
 _FORMATS = ("saved_model", "tflite", "onnx")
 _SPLIT_SEED = 0
-_LEARNED = "learned"
 _MAX_BATCH = 2**20
 
 flags.DEFINE_string(
     "model",
     None,
     "Name of a network that ships, training folder or .keras file, of a descriptor or of "
-    f'keypoints; "{_LEARNED}" is the keypoint network that ships.',
+    'keypoints; "learned" is the keypoint network that ships.',
 )
 flags.DEFINE_string(
     "export_dir",
@@ -63,22 +62,20 @@ flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
-    from doap_tf.descriptors.registry import from_pretrained
     from doap_tf.export import comparison
-    from doap_tf.networks.keypoint_file import holds_keypoint_network
+    from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+    from doap_tf.zoo import load_keras
 
     name = FLAGS.name or _name_of(FLAGS.model)
     directory = pathlib.Path(FLAGS.export_dir)
-    if FLAGS.model == _LEARNED or holds_keypoint_network(FLAGS.model):
+    network = load_keras(FLAGS.model, DescriptorNetwork, KeypointNetwork)
+    if isinstance(network, KeypointNetwork):
         with _refusals(directory):
-            return _export_keypoints(name, directory)
+            return _export_keypoints(network, name, directory)
     if FLAGS.image_sizes:
         raise InputError(
             f"--image_sizes is for keypoint networks; {FLAGS.model} describes patches."
         )
-    network = from_pretrained(FLAGS.model).network
-    if network is None:
-        raise InputError(f"{FLAGS.model} is an export itself; give the .keras file it came from.")
     calibration, held_out = None, None
     if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
         calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
@@ -155,16 +152,14 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
     return exported
 
 
-def _export_keypoints(name: str, directory: pathlib.Path) -> None:
+def _export_keypoints(network, name: str, directory: pathlib.Path) -> None:
     from doap_tf.export import convert_keypoints_to_tflite
-    from doap_tf.networks import load_keypoint_network
 
     if FLAGS.formats != ["tflite"] or FLAGS.benchmark:
         raise InputError(
             f"{FLAGS.model} scores keypoints: give --formats=tflite and no --benchmark. The "
             "SavedModel of a descriptor detects keypoints too."
         )
-    network = load_keypoint_network(None if FLAGS.model == _LEARNED else FLAGS.model)
     models = {f"{name}.tflite": convert_keypoints_to_tflite(network)}
     for text in FLAGS.image_sizes:
         height, width = map(int, text.split("x"))
@@ -212,11 +207,8 @@ def _name_of(model: str) -> str:
 
 def _training_record(model: str) -> dict[str, Any] | str | None:
     """The card of a network that ships, or the record in the folder of the model's run."""
-    from doap_tf.descriptors.registry import list_pretrained
-
-    if model in list_pretrained():
-        card = importlib.resources.files("doap_tf.descriptors") / "weights" / f"{model}.md"
-        return card.read_text("utf-8").partition("\n")[2].strip()
+    if model in ENTRIES:
+        return ENTRIES[model].file(".md").read_text("utf-8").partition("\n")[2].strip()
     path = pathlib.Path(model)
     folder = path if path.is_dir() else path.parent
     return runs.read_record(folder) if runs.has_record(folder) else None

@@ -76,7 +76,6 @@ def main(argv: Sequence[str]) -> None:
     from doap_tf.training.sampling import make_sampler
     from doap_tf.training.step import make_loss, make_network
     from doap_tf.training.strategy import is_chief
-    from doap_tf.training.teachers import Teachers
     from doap_tf.training.trainer import Trainer
     from doap_tf.training.validation import Validation
 
@@ -84,9 +83,9 @@ def main(argv: Sequence[str]) -> None:
         config = _training_config(1, on_gpu)
         make_loss(config)
         size = make_network(config).input_size
-        Teachers(config.teachers, size)
     except ValueError as error:
         raise InputError(str(error)) from error
+    teachers = _load_teachers(config.teachers)
     parts, groups, validation_groups = _load_groups(size)
     magnification = _magnification(parts)
     print(
@@ -111,7 +110,9 @@ def main(argv: Sequence[str]) -> None:
     config = dataclasses.replace(config, magnification=magnification)
     validation = Validation(validation_groups, FLAGS.seed) if validation_groups else None
     folder = train_dir()
-    network = Trainer(config, groups, sampler, validation, folder, strategy).run()
+    network = Trainer(
+        config, groups, sampler, validation, folder, strategy, teachers=teachers
+    ).run()
     if is_chief(strategy):
         _export(network, validation_groups or groups, folder)
         if validation_groups:
@@ -121,6 +122,16 @@ def main(argv: Sequence[str]) -> None:
             f"\n{folder} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
             f"{runs.TENSORBOARD}/ and {runs.MATCHES}, which shows {pictured} groups"
         )
+
+
+def _load_teachers(names: Sequence[str]) -> list:
+    from doap_tf.networks import DescriptorNetwork
+    from doap_tf.zoo import load_keras
+
+    try:
+        return [load_keras(name, DescriptorNetwork) for name in names]
+    except InputError as error:
+        raise InputError(f"--teacher: {error}") from error
 
 
 def _weights() -> list[float]:
@@ -150,9 +161,9 @@ def _export(network, groups, train_dir: pathlib.Path) -> None:
 
 
 def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
-    from doap_tf.descriptors import load
     from doap_tf.drawing.tables import score_table
     from doap_tf.training.validation import Validation
+    from doap_tf.zoo import load_descriptor
 
     record = runs.read_record(train_dir)
     best = dict(record["best"])
@@ -160,7 +171,7 @@ def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
     rows = {"untrained": record["history"][0]["validation"]}
     if FLAGS.compare:
         originals = Validation(_dataset_source().load_validation(_BASELINE_SIZE), FLAGS.seed)
-        rows |= {name: originals.evaluate(load(name)).scores for name in FLAGS.compare}
+        rows |= {name: originals.evaluate(load_descriptor(name)).scores for name in FLAGS.compare}
     rows[f"trained ({step} steps)"] = best
     print(f"\nOn the {len(validation_groups)} validation patches:\n{score_table(rows)}")
     if step == 0:

@@ -104,14 +104,13 @@ def _scenes() -> "tuple[list[Scene], list[Scene]]":
 
 def _descriptor(name: str, on_gpu: bool) -> "DescriptorNetwork":
     """Returns the network that ranks places, on a GPU in mixed precision, twice as fast."""
-    from doap_tf.descriptors import from_pretrained
+    from doap_tf.networks import DescriptorNetwork
+    from doap_tf.zoo import load_keras
 
-    network = from_pretrained(name).network
-    if network is None:
-        raise InputError(
-            f"--descriptor must be a name, a training directory, .npz or .keras, not {name}: "
-            "TensorFlow has to run it within a step."
-        )
+    try:
+        network = load_keras(name, DescriptorNetwork)
+    except InputError as error:
+        raise InputError(f"--descriptor: {error}") from error
     if not on_gpu:
         return network
     fast = type(network).from_config({**network.get_config(), "dtype": "mixed_bfloat16"})

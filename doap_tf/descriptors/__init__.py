@@ -1,6 +1,7 @@
 """Descriptors of patches: networks on three runtimes, SIFT and other handcrafted ones.
 
-`load` returns any of them by name or path. Handcrafted descriptors do not import TensorFlow.
+`doap_tf.zoo.load_descriptor` returns any of them by name or path. Handcrafted descriptors do not
+import TensorFlow.
 """
 
 import lazy_loader

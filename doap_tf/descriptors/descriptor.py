@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import os
+import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -48,7 +50,7 @@ class Descriptor:
 
     Args:
         network: A Keras network, or another backend that runs one.
-        weights: The file of `write_weights` from which another backend's model was made.
+        read_keras: Reads the Keras network from which another backend's model was made.
 
     Example:
         >>> descriptor = Descriptor(DescriptorNetwork())
@@ -57,24 +59,35 @@ class Descriptor:
     """
 
     def __init__(
-        self, network: DescriptorNetwork | Backend, weights: str | os.PathLike | None = None
+        self,
+        network: DescriptorNetwork | Backend,
+        read_keras: Callable[[], DescriptorNetwork] | None = None,
     ):
         self._backend = _as_backend(network)
-        self._weights = weights
+        self._read_keras = read_keras
+
+    def to_keras(self) -> DescriptorNetwork:
+        """Returns the network as a Keras model.
+
+        Where Keras runs it, it is the network itself, and descriptors follow what is done to it; of
+        a network that ships and is run by LiteRT it is a copy.
+        """
+        if hasattr(self._backend, "network"):
+            return self._backend.network
+        if self._read_keras is None:
+            raise InputError(
+                f"an export that {self.backend} runs cannot be turned into a Keras network: load "
+                "the .keras file or the training directory that it came from."
+            )
+        return self._read_keras()
 
     @property
     def network(self) -> DescriptorNetwork | None:
-        """The Keras model; None for an exported one, from which it cannot be restored.
-
-        A network that ships is read on first use. From then on Keras runs it, so that descriptors
-        follow what is done to it.
-        """
-        if self._weights is not None:
-            from doap_tf.descriptors.weights_file import read_weights
-
-            self._backend = _as_backend(read_weights(self._weights))
-            self._weights = None
-        return getattr(self._backend, "network", None)
+        """Deprecated: use `to_keras`. None for an export."""
+        warnings.warn("use Descriptor.to_keras()", DeprecationWarning, stacklevel=2)
+        with contextlib.suppress(InputError):
+            return self.to_keras()
+        return None
 
     @property
     def backend(self) -> str:

@@ -31,22 +31,21 @@ class LiteRTBackend:
         model = pathlib.Path(path).read_bytes()
         try:
             metadata = tflite_metadata.read(model)
+            self.input_size: int = metadata["input_size"]
+            self.head: str = metadata["head"]
+            self.output_dim: int = metadata["output_dim"]
+            self.magnification: float = metadata["magnification"]
+            self._fixed_batch: int | None = metadata["batch_size"]
+            self.precision: str = metadata["precision"]
+            # Quantised weights differ from those they were made from.
+            exact = self.precision == "float32"
+            self._sha256: str = metadata["weights_sha256"] if exact else sha256(model).hexdigest()
             self._interpreter = Interpreter(model_content=model, num_threads=cores())
-        except ValueError as error:
+        except (KeyError, ValueError) as error:
             raise InputError(
-                f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
+                f"{path} is not a .tflite file of a descriptor of doap_tf ({error}): export the "
+                "network again."
             ) from error
-        if metadata.get("network") == "KeypointNetwork":
-            raise InputError(f"{path} finds keypoints: give a network that describes patches.")
-        self.input_size: int = metadata["input_size"]
-        self.head: str = metadata["head"]
-        self.output_dim: int = metadata["output_dim"]
-        self.magnification: float = metadata["magnification"]
-        self._fixed_batch: int | None = metadata["batch_size"]
-        self.precision: str = metadata["precision"]
-        # Quantised weights differ from those they were made from.
-        exact = self.precision == "float32"
-        self._sha256: str = metadata["weights_sha256"] if exact else sha256(model).hexdigest()
         with stderr_discarded():  # LiteRT announces its delegate
             self._interpreter.allocate_tensors()
         self._input = self._interpreter.get_input_details()[0]["index"]

@@ -127,7 +127,7 @@ def draw_alignment(
     makes the affine maps visible.
 
     Args:
-        descriptor: A Keras network with a spatial transformer.
+        descriptor: A network with a spatial transformer.
         patches: uint8 [N, S, S], S the descriptor's `input_size`.
         max_patches: Maximum number of patches to draw.
         zoom: Pixels of the picture, along each axis, per pixel of a patch.
@@ -135,9 +135,9 @@ def draw_alignment(
     Returns:
         uint8 [H, W].
     """
-    network = descriptor.network
-    if network is None or network.transformer is None:
-        raise InputError("only a Keras network with a spatial transformer aligns patches.")
+    network = descriptor.to_keras()
+    if network.transformer is None:
+        raise InputError("only a network with a spatial transformer aligns patches.")
     if not len(patches):
         raise InputError("there are no patches to draw.")
     import tensorflow as tf

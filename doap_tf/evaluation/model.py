@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from doap_tf import runs
-from doap_tf.descriptors import PatchDescriptor, load
+from doap_tf.descriptors import PatchDescriptor
 from doap_tf.errors import InputError
+from doap_tf.zoo import load_descriptor
 
 _MODEL_FILES = (".keras", ".npz", ".onnx", ".pt", ".tflite")
 
@@ -67,10 +68,10 @@ class Model:
 
 
 def load_model(name_or_path: str) -> Model:
-    """Loads a model by a name or path that `doap_tf.descriptors.load` accepts."""
+    """Loads a model by a name or path that `doap_tf.zoo.load_descriptor` accepts."""
     path = pathlib.Path(name_or_path)
     name = path.stem if path.suffix in _MODEL_FILES else path.name
-    return Model(name, load(name_or_path), training_record(path))
+    return Model(name, load_descriptor(name_or_path), training_record(path))
 
 
 def load_models(names_or_paths: list[str]) -> list[Model]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from doap_tf.data import PatchGroups
 from doap_tf.descriptors.descriptor import Descriptor
-from doap_tf.descriptors.registry import from_pretrained
+from doap_tf.descriptors.litert_backend import LiteRTBackend
+from doap_tf.descriptors.saved_model_backend import SavedModelBackend
 from doap_tf.drawing.tables import Table
 from doap_tf.environment import environment
 from doap_tf.errors import InputError
@@ -46,7 +47,7 @@ def compare(
     expected = reference.describe(patches)
     scores: dict[str, dict[str, Any]] = {}
     for model, path in {"keras": None, **exported}.items():
-        descriptor = reference if path is None else from_pretrained(path)
+        descriptor = reference if path is None else _open(path)
         first, second = (descriptor.describe(side) for side in pairs.swapaxes(0, 1))
         quality = matching_average_precision(first, second, descriptor.norm)
         scores[model] = {
@@ -69,6 +70,10 @@ def compare(
         "scores": scores,
         "environment": environment(),
     }
+
+
+def _open(path: pathlib.Path) -> Descriptor:
+    return Descriptor((LiteRTBackend if path.suffix == ".tflite" else SavedModelBackend)(path))
 
 
 def agreement(expected: np.ndarray, found: np.ndarray) -> dict[str, float]:

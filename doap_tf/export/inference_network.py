@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import tensorflow as tf
 
-from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork, pack_bits
+from doap_tf.networks.descriptor_network import DescriptorNetwork, pack_bits
 
-_Network = TypeVar("_Network", DenseNetwork, DescriptorNetwork, KeypointNetwork)
+_Network = TypeVar("_Network", bound=tf.keras.Model)
 
 
 def inference_network(network: _Network) -> _Network:
@@ -16,7 +16,7 @@ def inference_network(network: _Network) -> _Network:
     Mixed precision speeds up training; where exported models run it saves nothing, and phones do
     not support bfloat16.
     """
-    size = network.input_size if isinstance(network, DescriptorNetwork) else None
+    size = getattr(network, "input_size", None)
     if not network.built:
         network.build((None, size, size, 1))
     if network.compute_dtype == "float32":
@@ -27,9 +27,7 @@ def inference_network(network: _Network) -> _Network:
     return copy
 
 
-def with_constant_weights(
-    network: DescriptorNetwork | KeypointNetwork,
-) -> Callable[[tf.Tensor], tf.Tensor]:
+def with_constant_weights(network: tf.keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
     """Returns the inference of a built network as a function to trace, its weights constants.
 
     Keras variables would stay variables without values in a converted model.

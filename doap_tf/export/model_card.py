@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from doap_tf.descriptors.descriptor import Descriptor
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks.descriptor_network import DescriptorNetwork
 from doap_tf.version import __version__
 
 _FORMAT = 1

@@ -11,12 +11,14 @@ import tensorflow as tf
 from absl import logging
 
 from doap_tf import files
+from doap_tf.catalogue import ENTRIES
 from doap_tf.descriptors.saved_model_backend import METADATA_FILE, versions
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
 from doap_tf.export.model_card import model_card, network_metadata
 from doap_tf.export.served_network import ServedNetwork
-from doap_tf.networks import DescriptorNetwork, load_keypoint_network
+from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+from doap_tf.networks.network_file import read_network
 
 _CARD_FILE = "assets.extra/MODEL_CARD.md"
 _WARM_UP_FILE = "assets.extra/tf_serving_warmup_requests"  # the name that the server looks for
@@ -46,7 +48,7 @@ def export_saved_model(
     directory = pathlib.Path(directory)
     target = directory / str(_next_version(directory, version))
     network = inference_network(network)
-    served = ServedNetwork(network, load_keypoint_network())
+    served = ServedNetwork(network, read_network(ENTRIES["learned"].weights, KeypointNetwork))
     signatures = served.signatures()
     metadata = network_metadata(network)
     # If the Keras model itself were tracked, the signatures would read copies of its variables,

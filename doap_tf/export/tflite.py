@@ -11,14 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf import files, tflite_metadata
-from doap_tf.descriptors.shipped import PRECISIONS
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import FrozenNetwork
 from doap_tf.export.model_card import network_metadata
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks.descriptor_network import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
 from doap_tf.progress import progress
 from doap_tf.quiet import stderr_discarded
+from doap_tf.tflite_metadata import PRECISIONS
 
 _QUANTISED = re.compile(r"trunk\w*/(?!block1_)")
 _CALIBRATION_BATCH = 32

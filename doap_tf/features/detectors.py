@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
+from doap_tf.catalogue import ENTRIES, names, registered
 from doap_tf.errors import InputError
 from doap_tf.features.affine_shape import adapt_shape
 from doap_tf.features.frames import (
@@ -45,7 +46,7 @@ DETECTORS = (
     "hessian_affine",
     "fast",
     "orb",
-    "learned",
+    *names("detector"),
 )
 _CONTRASTS = {"dog": 0.04, "dog_dense": 0.02}  # OpenCV's threshold, COLMAP's
 _AFFINE = ("harris_affine", "hessian_affine")
@@ -102,9 +103,9 @@ def detect(
 
     Args:
         image: uint8 [H, W], grey.
-        detector: One of `DETECTORS`; the path of a model for `LearnedDetector`; or any object with
-            a method `detect(image, mask)`. Affine frames that an object returns keep their shape
-            and orientation.
+        detector: One of `DETECTORS`, or a registered name; the path of a model for
+            `LearnedDetector`; or any object with a method `detect(image, mask)`. Affine frames that
+            an object returns keep their shape and orientation.
         max_frames: Keep this many of the strongest. ORB shares them out among its levels.
         oriented: Whether keypoints without an angle are turned to the dominant gradient. SIFT and
             ORB find angles themselves (SIFT sometimes several at one position). Otherwise keypoints
@@ -155,6 +156,7 @@ def check_detector(detector: str | os.PathLike | Detector) -> None:
 
 def detects_circles(detector: str | os.PathLike | Detector) -> bool:
     """Whether all frames of a detector are known to be circles."""
+    detector = registered(detector, "detector")
     if isinstance(detector, str | os.PathLike):
         return detector not in _AFFINE
     return isinstance(detector, cv2.Feature2D | LearnedDetector)
@@ -167,6 +169,7 @@ def detector_sha256(detector: str | os.PathLike | Detector) -> str | None:
 
 def opencv_name(detector: str | os.PathLike | Detector) -> str | None:
     """The name in `RADIUS_PER_SIZE` of a detector that is OpenCV's own, or None."""
+    detector = registered(detector, "detector")
     if isinstance(detector, str):
         return detector if detector in RADIUS_PER_SIZE else None
     name = getattr(detector, "getDefaultName", str)()
@@ -182,6 +185,7 @@ def _finder(
     detector: str | os.PathLike | Detector, max_frames: int | None
 ) -> cv2.Feature2D | LaplaceDetector | Detector:
     """The first stage of a detector."""
+    detector = registered(detector, "detector")
     if not isinstance(detector, str | os.PathLike) and hasattr(detector, "detect"):
         return detector
     if isinstance(detector, str) and detector in _CONTRASTS:
@@ -191,8 +195,8 @@ def _finder(
         return cv2.ORB.create(nfeatures=max_frames or 0)
     if detector == "fast":
         return cv2.FastFeatureDetector.create()
-    if detector == "learned":
-        return open_learned()
+    if detector in names("detector"):
+        return open_learned(ENTRIES[detector].file(".tflite"))
     if detector in DETECTORS:
         return LaplaceDetector(detector.partition("_")[0])
     if isinstance(detector, str | os.PathLike):

@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 
 from doap_tf import runs, tflite_metadata
+from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError
 from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, network_margin
 from doap_tf.features.pyramid_levels import BLUR
@@ -21,8 +22,6 @@ from doap_tf.features.scale_space import Points
 from doap_tf.features.score_maxima import score_maxima
 from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
-
-SHIPPED = pathlib.Path(__file__).parent / "weights" / "keypoints.tflite"
 
 _STRIP_PIXELS = 1 << 18  # that run through the network at once: what it computes stays in the cache
 _KEPT_SHAPES = 16  # of strips: those of images of one size
@@ -151,7 +150,7 @@ def _open(path: pathlib.Path, modified: int) -> LearnedDetector:
 
 
 def _file(model: str | os.PathLike | None) -> pathlib.Path:
-    return SHIPPED if model is None else runs.model_file(model, runs.KEYPOINTS)
+    return runs.model_file(model or ENTRIES["learned"].file(".tflite"), runs.KEYPOINTS)
 
 
 def _pyramid(image: np.ndarray) -> Iterator[np.ndarray]:

@@ -7,7 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.descriptors import FrameDescriptor, load
+from doap_tf.descriptors import FrameDescriptor
 from doap_tf.descriptors.opencv_sift import SiftDescriptor
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
@@ -26,6 +26,7 @@ from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.readers.images import as_grey
+from doap_tf.zoo import load_descriptor
 
 MAX_KEYPOINTS = 8192  # by default
 
@@ -85,7 +86,9 @@ class DescriptorExtractor(Feature2D):
                 raise InputError(f"the magnification of OpenCV's own {self.name} is fixed.")
             self.frame_descriptor = SiftDescriptor(root=self.name == "rootsift")
         else:
-            self.frame_descriptor = PooledDescriptor(load(descriptor), magnification, batch_size)
+            self.frame_descriptor = PooledDescriptor(
+                load_descriptor(descriptor), magnification, batch_size
+            )
 
     def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.

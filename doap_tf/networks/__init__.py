@@ -9,7 +9,6 @@ from doap_tf.networks.dense_network import (
 )
 from doap_tf.networks.descriptor_network import TRUNKS, DescriptorNetwork, pack_bits, standardize
 from doap_tf.networks.fast_trunk import FastTrunk
-from doap_tf.networks.keypoint_file import load_keypoint_network
 from doap_tf.networks.keypoint_network import KeypointNetwork
 from doap_tf.networks.l2net import L2Net
 from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer, affine_sample
@@ -26,7 +25,6 @@ __all__ = [
     "L2Net",
     "SpatialTransformer",
     "affine_sample",
-    "load_keypoint_network",
     "pack_bits",
     "sample_map",
     "standardize",

@@ -1,6 +1,7 @@
 """The network that reads a whole image, scores every pixel and describes any point."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -223,6 +224,12 @@ class DenseNetwork(tf.keras.Model):
             (self.score_head, 4),
         ]
         return sum(float(np.prod(layer.kernel.shape)) / pixels for layer, pixels in layers)
+
+    @classmethod
+    def least_weights(cls, config: Mapping[str, Any]) -> int:
+        """Returns a number of weights below that of a configuration: of 1×1 convolutions."""
+        channels = [*itertools.chain(*config["filters"]), config["hidden"], config["output_dim"]]
+        return sum(before * after for before, after in itertools.pairwise(channels))
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -1,5 +1,6 @@
 """The descriptor network: standardisation, spatial transformer, trunk, real or binary head."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -155,6 +156,12 @@ class DescriptorNetwork(tf.keras.Model):
 
     def compute_output_shape(self, input_shape: tuple) -> tuple:
         return (input_shape[0], self.output_dim)
+
+    @classmethod
+    def least_weights(cls, config: Mapping[str, Any]) -> int:
+        """Returns a number of weights below that of a configuration: those of the last kernel."""
+        shape = TRUNKS[config.get("trunk", "l2net")]
+        return config.get("output_dim", 0) * config.get("width", 0) * shape.last_inputs
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -1,6 +1,7 @@
 """The network that scores every pixel of an image as a keypoint."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -77,6 +78,12 @@ class KeypointNetwork(tf.keras.Model):
     def receptive_field(self) -> int:
         """Side of the square of pixels that determines a block's scores."""
         return self.stride * (2 * len(self.blocks) + 1)
+
+    @classmethod
+    def least_weights(cls, config: Mapping[str, Any]) -> int:
+        """Returns a number of weights below that of a configuration: of 1×1 convolutions."""
+        channels = [config["stride"] ** 2, *config["filters"], config["stride"] ** 2]
+        return sum(before * after for before, after in itertools.pairwise(channels))
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -1,6 +1,7 @@
 """One step of descriptor training: forward, loss over the global list, gradients, update."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ class TrainingStep(NetworkUpdate):
         strategy: Devices; a batch is divided equally among its replicas, while the list that is
             ranked is the whole batch.
         far_apart: Table of label mining, bool [sequences, K, K], or None.
+        teachers: The networks that `config.teachers` names.
     """
 
     def __init__(
@@ -31,13 +33,17 @@ class TrainingStep(NetworkUpdate):
         config: TrainingConfig,
         strategy: tf.distribute.Strategy,
         far_apart: np.ndarray | None = None,
+        teachers: Sequence[DescriptorNetwork] = (),
     ):
+        if len(teachers) != len(config.teachers):
+            raise InputError(
+                f"{len(teachers)} teachers are given, but the settings name {config.teacher!r}."
+            )
         super().__init__(config, strategy)
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
         with strategy.scope(), self._precision():
-            names = config.teachers
-            self._teachers = Teachers(names, self.network.input_size) if names else None
+            self._teachers = Teachers(teachers, self.network.input_size) if teachers else None
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0
             for variable in self.network.trainable_variables

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from doap_tf.descriptors.patch_resizing import resizing_weights
-from doap_tf.descriptors.registry import from_pretrained
-from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 
 
@@ -14,12 +12,12 @@ class Teachers:
     """Networks in the precision of the context, which do not learn.
 
     Args:
-        names: What `from_pretrained` takes, but no exports.
+        trained: The networks, which are copied.
         patch_size: Side of the patches that they are given.
     """
 
-    def __init__(self, names: Sequence[str], patch_size: int):
-        self._networks = [_load(name) for name in names]
+    def __init__(self, trained: Sequence[DescriptorNetwork], patch_size: int):
+        self._networks = [_copy(network) for network in trained]
         # Multiplied with, because XLA does not compile `resize_patches`.
         self._resizing = {
             network.input_size: resizing_weights(patch_size, network.input_size)
@@ -44,13 +42,7 @@ class Teachers:
         return tf.concat([tf.math.l2_normalize(each, axis=1) for each in rows], axis=1)
 
 
-def _load(name: str) -> DescriptorNetwork:
-    try:
-        trained = from_pretrained(name).network
-    except InputError as error:
-        raise InputError(f"teacher: {error}") from error
-    if trained is None:
-        raise InputError(f"the teacher {name} is an export: give the .keras file it came from.")
+def _copy(trained: DescriptorNetwork) -> DescriptorNetwork:
     config = trained.get_config()
     del config["dtype"]
     teacher = type(trained).from_config({**config, "trainable": False})

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from doap_tf.descriptors.descriptor import Descriptor
 from doap_tf.drawing.patches import contact_sheet, draw_alignment
 from doap_tf.drawing.plots import draw_distances
 from doap_tf.errors import InputError
+from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.batches import Batch, make_batches
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.loop import TrainingLoop, check_replicas
@@ -33,6 +35,7 @@ class Trainer(TrainingLoop):
         strategy: Devices; the default strategy by default.
         step: A compiled step to reuse, whose settings differ at most in seed, number of steps,
             learning rate and its schedule; it is restarted. By default one is made.
+        teachers: The networks that `config.teachers` names.
 
     Attributes:
         descriptor: Describes patches with the network as it was last validated, or as it is after
@@ -50,6 +53,7 @@ class Trainer(TrainingLoop):
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
         step: TrainingStep | None = None,
+        teachers: Sequence[DescriptorNetwork] = (),
     ):
         strategy = strategy or tf.distribute.get_strategy()
         check_replicas(config.batch_size, strategy)
@@ -64,7 +68,7 @@ class Trainer(TrainingLoop):
                 f"no group of {groups.source} has two patches: there is nothing to learn from."
             )
         if step is None:
-            step = TrainingStep(config, strategy, groups.far_apart if mined else None)
+            step = TrainingStep(config, strategy, groups.far_apart if mined else None, teachers)
         else:
             step.restart(config.seed)
         if groups.size != step.network.input_size:

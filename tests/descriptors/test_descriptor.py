@@ -50,7 +50,7 @@ def test_batches_channels_and_types_do_not_matter(descriptor):
 def test_patches_of_the_networks_size_go_in_untouched(descriptor):
     size = descriptor.input_size
     patches = random_patches(4, size, size, 1)
-    wanted = descriptor.network(patches).numpy()
+    wanted = descriptor.to_keras()(patches).numpy()
     if descriptor.binary:
         wanted = np.packbits(wanted > 0, axis=1)
     for same in (patches, patches.astype(np.float32), patches.astype(np.int16)):
@@ -73,7 +73,7 @@ def test_few_batch_sizes_reach_the_network(descriptor, monkeypatch):
 
 
 def test_batches_that_come_often_are_compiled(descriptor, monkeypatch):
-    descriptor = doap_tf.Descriptor(descriptor.network)
+    descriptor = doap_tf.Descriptor(descriptor.to_keras())
     side = descriptor.input_size
     patches = random_patches(8, side, side)
     wanted = descriptor.describe(patches)
@@ -124,7 +124,7 @@ def test_bad_batch_size_is_refused(descriptor):
 
 
 def test_models_are_loaded_from_files_and_training_directories(descriptor, tmp_path):
-    descriptor.network.save(tmp_path / "model.keras")
+    descriptor.to_keras().save(tmp_path / "model.keras")
     patches = random_patches(3, 65, 65)
     for path in (tmp_path, tmp_path / "model.keras"):
         loaded = doap_tf.from_pretrained(path)
@@ -169,7 +169,7 @@ def test_a_registered_subclass_is_loaded_once_its_class_is_known(tmp_path, monke
     expected = doap_tf.Descriptor(network).describe(patches)
     network.save(tmp_path / "power.keras")
     loaded = doap_tf.from_pretrained(tmp_path / "power.keras")
-    assert type(loaded.network) is PowerNetwork and loaded.magnification == 6.0
+    assert type(loaded.to_keras()) is PowerNetwork and loaded.magnification == 6.0
     np.testing.assert_array_equal(loaded.describe(patches), expected)
     monkeypatch.delitem(tf.keras.utils.get_custom_objects(), "tests>PowerNetwork")
     with pytest.raises(InputError, match=r"tests>PowerNetwork.*import"):

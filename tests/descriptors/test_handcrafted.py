@@ -7,9 +7,10 @@ import cv2
 import numpy as np
 import pytest
 
-from doap_tf.descriptors import HANDCRAFTED, load
+from doap_tf.descriptors import HANDCRAFTED
 from doap_tf.errors import InputError
 from doap_tf.metrics import NORM_HAMMING, matching_average_precision
+from doap_tf.zoo import load_descriptor
 from tests import layouts
 
 NAMES = pytest.mark.parametrize("name", list(HANDCRAFTED))
@@ -24,14 +25,14 @@ def patches():
 
 @NAMES
 def test_matches_far_above_chance(name, patches):
-    descriptor = load(name)
+    descriptor = load_descriptor(name)
     first, second = (descriptor.describe(patches[:, view]) for view in range(2))
     assert matching_average_precision(first, second, descriptor.norm) > 0.7
 
 
 @NAMES
 def test_a_row_for_every_patch(name, patches):
-    descriptor = load(name)
+    descriptor = load_descriptor(name)
     flat = np.stack([np.zeros((64, 64)), np.full((64, 64), 255)]).astype(np.uint8)
     rows = descriptor.describe(np.concatenate([flat, patches[:3, 0]])[..., np.newaxis])
     binary = descriptor.norm == NORM_HAMMING
@@ -46,14 +47,16 @@ def test_a_row_for_every_patch(name, patches):
 @pytest.mark.parametrize("side", [16, 33, 65])
 def test_any_size(name, side):
     rng = np.random.default_rng(1)
-    rows = load(name).describe(np.stack([layouts.texture(rng, side, side) for _ in range(3)]))
+    rows = load_descriptor(name).describe(
+        np.stack([layouts.texture(rng, side, side) for _ in range(3)])
+    )
     assert len(np.unique(rows, axis=0)) == 3
 
 
 @NAMES
 def test_more_patches_than_a_thread_takes_at_once(name, patches):
     many = np.tile(patches[:, 0], (7, 1, 1))
-    rows = load(name).describe(many).reshape(7, 40, -1)
+    rows = load_descriptor(name).describe(many).reshape(7, 40, -1)
     assert (rows == rows[0]).all()
 
 
@@ -61,13 +64,15 @@ def test_sift_is_opencvs_at_the_patchs_centre(patches):
     extractor = cv2.SIFT_create()
     keypoint = cv2.KeyPoint(31.5, 31.5, 64 / 5.303, 0)
     expected = [extractor.compute(patch, [keypoint])[1][0] for patch in patches[:5, 0]]
-    assert (load("sift").describe(patches[:5, 0]) == expected).all()
+    assert (load_descriptor("sift").describe(patches[:5, 0]) == expected).all()
 
 
 def test_rootsift_is_the_root_of_sift(patches):
-    sift = load("sift").describe(patches[:, 0]).astype(np.float64)
+    sift = load_descriptor("sift").describe(patches[:, 0]).astype(np.float64)
     expected = np.sqrt(sift / sift.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(load("rootsift").describe(patches[:, 0]), expected, atol=1e-6)
+    np.testing.assert_allclose(
+        load_descriptor("rootsift").describe(patches[:, 0]), expected, atol=1e-6
+    )
 
 
 def test_box_descriptors_see_the_whole_patch(patches):
@@ -75,14 +80,16 @@ def test_box_descriptors_see_the_whole_patch(patches):
     changed = patches[:, 0].copy()
     changed[:, :8] = 255 - changed[:, :8]
     for name in ("beblid", "teblid", "vgg", "orb", "sift"):
-        descriptor = load(name)
+        descriptor = load_descriptor(name)
         difference = descriptor.describe(changed) != descriptor.describe(patches[:, 0])
         assert difference.any(axis=1).mean() > 0.9, name
 
 
 def test_floats_are_grey_values(patches):
     exact = patches[:4, 0].astype(np.float32) + 0.2
-    assert (load("orb").describe(exact) == load("orb").describe(patches[:4, 0])).all()
+    assert (
+        load_descriptor("orb").describe(exact) == load_descriptor("orb").describe(patches[:4, 0])
+    ).all()
 
 
 @pytest.mark.parametrize(
@@ -90,12 +97,12 @@ def test_floats_are_grey_values(patches):
 )
 def test_bad_patches_are_named(shape):
     with pytest.raises(InputError, match="patches must"):
-        load("sift").describe(np.zeros(shape, np.uint8))
+        load_descriptor("sift").describe(np.zeros(shape, np.uint8))
 
 
 def test_unknown_baseline_is_named():
     with pytest.raises(InputError, match=r"surf.*rootsift.*doap-128"):
-        load("surf")
+        load_descriptor("surf")
 
 
 def test_metrics_import_neither_opencv_nor_tensorflow():

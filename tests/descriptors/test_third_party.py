@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from doap_tf.descriptors import load
 from doap_tf.errors import InputError
 from doap_tf.evaluation import load_model
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.metrics import NORM_HAMMING, NORM_L2
 from doap_tf.preprocessing import resize_patches
+from doap_tf.zoo import load_descriptor
 
 HOWTO = pathlib.Path(__file__).parents[2] / "docs/howto.md"
 PATCHES = np.random.default_rng(0).integers(0, 256, (11, 65, 65), np.uint8)
@@ -41,7 +41,7 @@ def test_a_function_and_its_defaults(module):
         "    sizes.append(len(patches))\n"
         "    return patches.reshape(len(patches), -1)[:, :5] / 2.0\n"
     )
-    descriptor = load(name)
+    descriptor = load_descriptor(name)
     assert (descriptor.norm, descriptor.dimension) == (NORM_L2, 5)
     assert (descriptor.input_size, descriptor.magnification) == (32, 12.0)
     rows = descriptor.describe(PATCHES, batch_size=4)
@@ -59,7 +59,7 @@ def test_a_function_says_what_it_wants_and_returns_bits(module):
         "describe.input_size = 40\n"
         "describe.magnification = 7.5\n"
     )
-    descriptor = load(name)
+    descriptor = load_descriptor(name)
     assert (descriptor.norm, descriptor.dimension) == (NORM_HAMMING, 24)
     small = PATCHES[:, :40, :40]
     np.testing.assert_array_equal(descriptor.describe(small), small[:, 0, :3])
@@ -91,15 +91,15 @@ def test_two_functions_are_told_apart(module):
 def test_bad_functions_are_one_line(module, code, named):
     name = module(code)
     with pytest.raises(InputError, match=named):
-        load(name).describe(PATCHES)
+        load_descriptor(name).describe(PATCHES)
 
 
 def test_missing_modules_are_named(module):
     module("")
     with pytest.raises(InputError, match="there is no module rivals in"):
-        load("rivals:describe")
+        load_descriptor("rivals:describe")
     with pytest.raises(InputError, match=r"there is no module rival\.net in"):
-        load("rival.net:describe")
+        load_descriptor("rival.net:describe")
 
 
 @pytest.mark.parametrize(("file", "package"), [("a.onnx", "onnxruntime"), ("a.pt", "torch")])
@@ -107,15 +107,15 @@ def test_missing_packages_are_named(tmp_path, monkeypatch, file, package):
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / file).touch()
     with pytest.raises(InputError, match=rf"{file} needs {package}.*: pip install {package}$"):
-        load(tmp_path / file)
+        load_descriptor(tmp_path / file)
     with pytest.raises(InputError, match=r"absent\.onnx' is neither a file"):
-        load(tmp_path / "absent.onnx")
+        load_descriptor(tmp_path / "absent.onnx")
 
 
 def test_the_howto(module):
     text = re.search(r"## Compare with another network\n(.*?)\n## ", HOWTO.read_text(), re.S)[1]
     (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    descriptor = load(module(code))
+    descriptor = load_descriptor(module(code))
     assert descriptor.input_size != 32 and descriptor.magnification != 12
     assert f"{descriptor.dimension}" in code
     assert descriptor.describe(PATCHES).shape == (11, descriptor.dimension)
@@ -161,7 +161,7 @@ def test_onnx_files(tmp_path, shape, size):
     pytest.importorskip("onnxruntime")
     weights = np.random.default_rng(1).standard_normal((size**2, 7)).astype(np.float32)
     write_onnx(tmp_path / "net.onnx", shape, weights)
-    descriptor = load(tmp_path / "net.onnx")
+    descriptor = load_descriptor(tmp_path / "net.onnx")
     assert (descriptor.input_size, descriptor.dimension, descriptor.norm) == (size, 7, NORM_L2)
     expected = standardised(PATCHES, size) @ weights
     np.testing.assert_allclose(descriptor.describe(PATCHES, 6), expected, atol=1e-3)
@@ -179,10 +179,10 @@ def test_onnx_files_are_told_apart_and_checked(tmp_path):
     assert first.identity != second.identity and first.weights_sha256 != second.weights_sha256
     write_onnx(tmp_path / "colour.onnx", ["n", 3, 32, 32], np.ones((3072, 4), np.float32))
     with pytest.raises(InputError, match=r"colour\.onnx does not take .*\[2, 1, 32, 32\]"):
-        load(tmp_path / "colour.onnx")
+        load_descriptor(tmp_path / "colour.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"bad\.onnx cannot be read as an ONNX model"):
-        load(tmp_path / "bad.onnx")
+        load_descriptor(tmp_path / "bad.onnx")
 
 
 def test_torchscript_files(tmp_path):
@@ -196,4 +196,4 @@ def test_torchscript_files(tmp_path):
     np.testing.assert_allclose(model.descriptor.describe(PATCHES, 5), expected, atol=1e-4)
     torch.save(linear.state_dict(), tmp_path / "weights.pt")
     with pytest.raises(InputError, match=r"weights\.pt is not a TorchScript file"):
-        load(tmp_path / "weights.pt")
+        load_descriptor(tmp_path / "weights.pt")

@@ -4,12 +4,12 @@ import cv2
 import numpy as np
 import pytest
 
-from doap_tf.descriptors import load
 from doap_tf.errors import InputError
 from doap_tf.evaluation import Model, Oxford
+from doap_tf.zoo import load_descriptor
 from tests import layouts
 
-SIFT = Model("sift", load("sift"))
+SIFT = Model("sift", load_descriptor("sift"))
 
 
 def write_still_sequence(folder, homography):

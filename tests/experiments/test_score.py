@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 
 from doap_tf.data import PatchGroups
-from doap_tf.descriptors import load
 from doap_tf.training.validation import Validation
+from doap_tf.zoo import load_descriptor
 from tests import layouts
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -17,7 +17,9 @@ class SideBySide:
     norm = cv2.NORM_L2
 
     def describe(self, patches):
-        return np.hstack([load("pixels").describe(patches), load("sift").describe(patches)])
+        return np.hstack(
+            [load_descriptor("pixels").describe(patches), load_descriptor("sift").describe(patches)]
+        )
 
 
 def score(groups, models):
@@ -36,7 +38,10 @@ def test_scores_are_those_of_validation(tmp_path):
     done = score(tmp_path / "groups", "pixels,doap-mobile-256b,pixels+sift")
     assert done.returncode == 0, done.stderr
     lines = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line}
-    for name, descriptor in {"pixels": load("pixels"), "pixels+sift": SideBySide()}.items():
+    for name, descriptor in {
+        "pixels": load_descriptor("pixels"),
+        "pixels+sift": SideBySide(),
+    }.items():
         expected = Validation(groups).evaluate(descriptor).scores["matching_map"]
         assert lines[name][1] == f"{expected:.3f}"
     assert float(lines["doap-mobile-256b"][1]) > 0.5

@@ -71,7 +71,7 @@ def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     expected = doap_tf.from_pretrained("doap-tiny-256b").describe(patches)
     differing = np.bitwise_count(expected ^ exported.describe(patches)).sum(axis=1)
     assert differing.mean() < 0.05 * exported.dimension
-    shipped = (ROOT / "doap_tf/descriptors/weights/doap-tiny-256b.md").read_text()
+    shipped = (ROOT / "doap_tf/weights/doap-tiny-256b.md").read_text()
     (training,) = (line for line in shipped.splitlines() if line.startswith("- **Training**"))
     card = tmp_path / "doap-tiny-256b/1/assets.extra/MODEL_CARD.md"
     assert training in card.read_text().splitlines()

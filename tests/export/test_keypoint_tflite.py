@@ -6,11 +6,12 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
 from doap_tf import tflite_metadata
+from doap_tf.catalogue import ENTRIES
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
 from doap_tf.export import convert_keypoints_to_tflite
-from doap_tf.features.learned import SHIPPED
-from doap_tf.networks import KeypointNetwork, load_keypoint_network
+from doap_tf.networks import KeypointNetwork
+from doap_tf.zoo import load_keras
 
 
 @pytest.fixture(scope="module")
@@ -112,5 +113,5 @@ def test_sizes_between_blocks_are_refused_in_one_line(network, size):
 
 
 def test_both_files_that_ship_hold_one_network():
-    metadata = tflite_metadata.read(SHIPPED.read_bytes())
-    assert metadata["weights_sha256"] == weights_sha256(load_keypoint_network())
+    metadata = tflite_metadata.read(ENTRIES["learned"].file(".tflite").read_bytes())
+    assert metadata["weights_sha256"] == weights_sha256(load_keras("learned"))

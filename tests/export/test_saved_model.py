@@ -23,7 +23,8 @@ def test_descriptor_loads_a_version_and_the_newest_of_a_model(networks, groups, 
         loaded = doap_tf.from_pretrained(path)
         assert (loaded.norm, loaded.dimension, loaded.input_size) == (6, 128, 42)
         assert loaded.magnification == 4.0
-        assert loaded.network is None
+        with pytest.raises(InputError, match="saved_model runs cannot be turned into a Keras"):
+            loaded.to_keras()
         assert loaded.weights_sha256 == expected.weights_sha256
     patches = groups.patches[:40]
     np.testing.assert_array_equal(loaded.describe(patches), expected.describe(patches))

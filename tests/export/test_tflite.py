@@ -98,7 +98,7 @@ def test_trunks_for_cpus_agree_with_the_network(trunk, groups, tmp_path):
 def test_a_shipped_network_matches_in_int8_as_in_keras(groups, tmp_path):
     shipped = doap_tf.from_pretrained("doap-mobile-256b")
     (path,) = export_tflite(
-        shipped.network, tmp_path, "mobile", ["int8"], [None], groups.patches[-64:]
+        shipped.to_keras(), tmp_path, "mobile", ["int8"], [None], groups.patches[-64:]
     )
     rows, small = (
         descriptor.describe(groups.patches[:-64])

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
+from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError
 from doap_tf.features import (
     LearnedDetector,
@@ -18,9 +19,10 @@ from doap_tf.features import (
     score_maxima,
     transform_frames,
 )
-from doap_tf.features.learned import SHIPPED
 from doap_tf.matching import DescriptorExtractor
 from tests.features.pictures import photograph
+
+SHIPPED = ENTRIES["learned"].file(".tflite")
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@ import json
 import cv2
 import pytest
 
-from doap_tf.descriptors import load
 from doap_tf.errors import InputError
 from doap_tf.features import LearnedDetector
 from doap_tf.matching import DescriptorExtractor, MatchStore
 from doap_tf.matching.component_settings import component_settings
+from doap_tf.zoo import load_descriptor
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,8 @@ def test_objects_that_tell_their_parameters_are_told_apart():
         lambda value: DescriptorExtractor("sift", Telling(value)),
         lambda value: DescriptorExtractor(Telling(value)),
         lambda value: DescriptorExtractor("sift", LearnedDetector(threshold=value)),
-        lambda value: DescriptorExtractor(load(["vgg", "beblid"][value]), magnification=6),
+        lambda value: DescriptorExtractor(
+            load_descriptor(["vgg", "beblid"][value]), magnification=6
+        ),
     ):
         assert make(0).settings() == make(0).settings() != make(1).settings()

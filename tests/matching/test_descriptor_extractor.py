@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import doap_tf
-from doap_tf.descriptors import load, pooled_descriptor
+from doap_tf.descriptors import pooled_descriptor
 from doap_tf.errors import InputError
 from doap_tf.features import (
     RADIUS_PER_SIZE,
@@ -19,6 +19,7 @@ from doap_tf.features import (
     similarity_frames,
 )
 from doap_tf.matching import DescriptorExtractor, MatchStore
+from doap_tf.zoo import load_descriptor
 from tests.features.pictures import photograph
 from tests.matching.scene import views
 
@@ -65,11 +66,11 @@ def test_a_patch_covers_the_magnified_size_of_its_keypoint(detector):
     centre = (120.5, 99.5)
     rows = extractor.compute(image, [cv2.KeyPoint(*centre, size)])[1]
     crop = image[68:132, 89:153]
-    np.testing.assert_allclose(rows, load("pixels").describe(crop[None]))
+    np.testing.assert_allclose(rows, load_descriptor("pixels").describe(crop[None]))
 
 
 def test_the_descriptors_own_magnification_is_the_default():
-    descriptor = load("vgg")
+    descriptor = load_descriptor("vgg")
     assert (
         DescriptorExtractor(descriptor).frame_descriptor.magnification == descriptor.magnification
     )
@@ -81,7 +82,7 @@ def test_one_magnification_is_the_descriptor_itself(name, magnification):
     image = views()[0]
     frames = detect(image, max_frames=30).frames
     extractor = DescriptorExtractor(name, magnification=magnification)
-    expected = load(name).describe(cut_patches(image, frames, 64, 9))
+    expected = load_descriptor(name).describe(cut_patches(image, frames, 64, 9))
     np.testing.assert_array_equal(extractor.compute(image, frames)[1], expected)
     assert extractor.frame_descriptor.magnification == extractor.settings()["magnification"] == 9
 
@@ -97,7 +98,7 @@ def described(descriptor, image, frames, magnifications, size=64):
 def test_values_are_pooled_by_their_mean_direction(name, magnifications):
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    descriptor = network(output_dim=64) if name == "network" else load(name)
+    descriptor = network(output_dim=64) if name == "network" else load_descriptor(name)
     size = 32 if name == "network" else 64
     rows = DescriptorExtractor(descriptor, magnification=magnifications).compute(image, frames)[1]
     parts = described(descriptor, image, frames, magnifications, size).astype(np.float64)
@@ -114,7 +115,7 @@ def test_values_are_pooled_by_their_mean_direction(name, magnifications):
 def test_bits_are_pooled_by_their_majority():
     image = views()[0]
     frames = detect(image, max_frames=20).frames
-    orb = load("orb")
+    orb = load_descriptor("orb")
     rows = DescriptorExtractor(orb, magnification=(6, 4, 9)).compute(image, frames)[1]
     bits = np.unpackbits(described(orb, image, frames, (6, 4, 9)), axis=2)
     expected = np.zeros(bits.shape[1:], np.uint8)
@@ -215,7 +216,7 @@ def test_a_detector_of_ones_own(name):
     frames = AffineCorners().detect(image)[:20]
     assert len(frames) == 20
     np.testing.assert_array_equal(features.frames, frames)
-    expected = load(name)
+    expected = load_descriptor(name)
     patches = cut_patches(image, frames, 64, expected.magnification)
     np.testing.assert_array_equal(features.descriptors, expected.describe(patches))
     keypoints, rows = extractor.detectAndCompute(image, None)

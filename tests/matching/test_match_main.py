@@ -12,10 +12,10 @@ import h5py
 import numpy as np
 import pytest
 
-from doap_tf.descriptors.shipped import tflite_file
-from doap_tf.features.learned import SHIPPED
+from doap_tf.catalogue import ENTRIES
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.matching.image_features import unit_rows
+from doap_tf.zoo.tflite_files import tflite_file
 from tests.matching.scene import views
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -145,7 +145,7 @@ def test_detector_geometry_and_intrinsics(folder):
         folder,
         *("--image1=a.png", "--image2=b.png", "--model=sift", "--max_keypoints=20", "--nooriented"),
         *("--method=mutual_ratio", "--ratio=0.9", "--geometry=none"),
-        f"--detector={SHIPPED}",
+        f"--detector={ENTRIES['learned'].file('.tflite')}",
     )
     assert "a.png: 20 keypoints" in few.stdout and "inliers" not in few.stdout, few.stderr
 

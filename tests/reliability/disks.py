@@ -161,7 +161,7 @@ def _report(folder: pathlib.Path, version: int) -> None:
 
 
 def _weights(folder: pathlib.Path, version: int) -> None:
-    from doap_tf.descriptors.weights_file import write_weights
+    from doap_tf.networks.network_file import write_weights
 
     write_weights(_network(version), folder / "weights.npz")
 

@@ -224,15 +224,15 @@ def archives() -> Target:
 
 
 def weights() -> Target:
-    from doap_tf.descriptors.registry import from_pretrained
-    from doap_tf.descriptors.weights_file import write_weights
+    from doap_tf.networks.network_file import write_weights
+    from doap_tf.zoo import from_pretrained
 
     files = _written(lambda folder: write_weights(_network(), folder / "weights.npz"))
     return Target([files], lambda folder: from_pretrained(folder / "weights.npz"))
 
 
 def keras() -> Target:
-    from doap_tf.descriptors.registry import from_pretrained
+    from doap_tf.zoo import from_pretrained
 
     files = _written(lambda folder: _network().save(folder / "model.keras"))
     return Target([files], lambda folder: from_pretrained(folder / "model.keras"))

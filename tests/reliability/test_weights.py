@@ -10,9 +10,9 @@ import tensorflow as tf
 
 import doap_tf
 from doap_tf.data import PatchGroups
-from doap_tf.descriptors.weights_file import write_weights
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks.network_file import write_weights
 from doap_tf.training.checkpoints import Checkpoints
 from tests.reliability.fuzzing import peak_mb, reset_peak_mb
 
@@ -112,7 +112,7 @@ def test_a_configuration_chooses_no_objects(config, network, proof, tmp_path):
         loaded = doap_tf.from_pretrained(tmp_path / "model.keras")
     except InputError:
         return
-    assert type(loaded.network) is DescriptorNetwork
+    assert type(loaded.to_keras()) is DescriptorNetwork
 
 
 @pytest.mark.parametrize("change", [{"output_dim": 10**9}, {"width": 1e5}, {"width": 1e308}])

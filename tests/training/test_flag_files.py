@@ -116,8 +116,8 @@ def check_pretrained(flag_file, tmp_path, *more):
     if "--teacher=runs/" in flag_file.read_text():
         flags += [f"--teacher={flag_file.stem}"]
     launch.train(*flags)
-    trained = doap_tf.from_pretrained(tmp_path / "run").network
-    shipped = doap_tf.from_pretrained(flag_file.stem).network
+    trained = doap_tf.from_pretrained(tmp_path / "run").to_keras()
+    shipped = doap_tf.from_pretrained(flag_file.stem).to_keras()
     assert trained.get_config() == shipped.get_config() | {"width": trained.width}
 
 

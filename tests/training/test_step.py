@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from doap_tf.descriptors import from_pretrained
 from doap_tf.errors import InputError
 from doap_tf.losses import LOSSES, DistillationLoss
 from doap_tf.training.config import TrainingConfig
 from doap_tf.training.step import TrainingStep, make_loss
 from doap_tf.training.strategy import make_strategy, precision
+from doap_tf.zoo import load_keras
 from tests.training.launch import make_groups
 
 CONFIG = TrainingConfig(batch_size=24, width=0.125, dimension=16, dropout=0.0)
@@ -153,11 +153,12 @@ def test_a_teacher_moves_the_network_towards_its_ranking():
     options = {"dimension": 64, "width": 0.25}
     groups = make_groups(size=32)
     patches = groups.patches[:24, ..., np.newaxis]
-    taught = from_pretrained("doap-tiny-256b", backend="keras").network(patches)
+    network = load_keras("doap-tiny-256b")
+    taught = network(patches)
     divergence = {}
     for teacher in ("", "doap-tiny-256b"):
         config = dataclasses.replace(CONFIG, teacher=teacher, **options)
-        step = TrainingStep(config, tf.distribute.get_strategy())
+        step = TrainingStep(config, tf.distribute.get_strategy(), None, [network] * bool(teacher))
         for number in range(20):
             loss = step(patches, groups.labels(np.arange(24)), 0.02, number)
         assert 0 <= float(loss) <= 1  # Average Precision's alone
@@ -165,3 +166,5 @@ def test_a_teacher_moves_the_network_towards_its_ranking():
             DistillationLoss()(taught, step.network(patches, training=True))
         )
     assert divergence["doap-tiny-256b"] < 0.8 * divergence[""]
+    with pytest.raises(InputError, match="0 teachers are given, but the settings name 'doap-tin"):
+        TrainingStep(config, tf.distribute.get_strategy())

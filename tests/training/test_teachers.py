@@ -1,22 +1,19 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from doap_tf.descriptors import from_pretrained
-from doap_tf.descriptors.shipped import tflite_file
-from doap_tf.errors import InputError
 from doap_tf.preprocessing import resize_patches
 from doap_tf.training.teachers import Teachers
+from doap_tf.zoo import load_keras
 from tests.training.launch import make_groups
 
 
 def test_several_are_averaged():
     names = ["doap-tiny-256b", "doap-fast-128"]
     patches = patches_of(32)
-    taught = Teachers(names, 32)(patches).numpy()
+    taught = Teachers([load_keras(name) for name in names], 32)(patches).numpy()
     similarities = []
     for name in names:
-        rows = from_pretrained(name, backend="keras").network(patches).numpy()
+        rows = load_keras(name)(patches).numpy()
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
         similarities.append(rows @ rows.T)
     np.testing.assert_allclose(taught @ taught.T / 2, np.mean(similarities, axis=0), atol=1e-4)
@@ -24,17 +21,12 @@ def test_several_are_averaged():
 
 def test_patches_are_resized_for_each_in_a_way_that_xla_compiles():
     patches = patches_of(42)
-    teachers = Teachers(["doap-tiny-256b", "doap-st-128"], 42)
+    teachers = Teachers([load_keras("doap-tiny-256b"), load_keras("doap-st-128")], 42)
     taught = tf.function(teachers, jit_compile=True)(patches).numpy()
-    small = from_pretrained("doap-tiny-256b", backend="keras").network(resize_patches(patches, 32))
-    large = from_pretrained("doap-st-128", backend="keras").network(patches)
+    small = load_keras("doap-tiny-256b")(resize_patches(patches, 32))
+    large = load_keras("doap-st-128")(patches)
     rows = [tf.math.l2_normalize(each, axis=1) for each in (small, large)]
     np.testing.assert_allclose(taught, np.concatenate(rows, axis=1), atol=1e-3)
-
-
-def test_an_export_is_refused():
-    with pytest.raises(InputError, match="is an export: give the"):
-        Teachers([str(tflite_file("doap-tiny-256b"))], 32)
 
 
 def patches_of(size):

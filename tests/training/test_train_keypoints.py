@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import types
 
 import numpy as np
 import pytest
@@ -153,8 +152,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(arguments, message, data, 
     assert not train_dir.exists()
 
 
-def test_a_descriptor_that_a_step_cannot_hold_is_refused(monkeypatch):
-    saved_model = types.SimpleNamespace(network=None)
-    monkeypatch.setattr("doap_tf.descriptors.from_pretrained", lambda name: saved_model)
-    with pytest.raises(InputError, match="--descriptor must be a name, a training directory"):
-        train_keypoints._descriptor("saved_model/1", on_gpu=False)
+def test_a_descriptor_that_a_step_cannot_hold_is_refused(tmp_path):
+    (tmp_path / "export.tflite").touch()
+    with pytest.raises(InputError, match=r"--descriptor: .*export\.tflite is an export"):
+        train_keypoints._descriptor(str(tmp_path / "export.tflite"), on_gpu=False)

@@ -7,12 +7,12 @@ from scipy.spatial import KDTree
 
 from doap_tf.features import LearnedDetector
 from doap_tf.features.graph.detection import GraphDetector, _highest, _mirrored
-from doap_tf.networks import load_keypoint_network
+from doap_tf.zoo import load_keras
 
 
 @pytest.fixture(scope="module")
 def find():
-    network = load_keypoint_network()
+    network = load_keras("learned")
     detector = GraphDetector(network, network.stride, network.receptive_field, network.radius)
     graph = tf.function(
         detector.detect,

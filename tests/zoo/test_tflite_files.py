@@ -1,15 +1,20 @@
 """The networks that ship, by LiteRT and by Keras."""
 
+import ast
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import doap_tf
-from doap_tf.descriptors import registry, shipped
+from doap_tf import catalogue
+from doap_tf.catalogue import Entry
 from doap_tf.descriptors.patch_resizing import resize
-from doap_tf.descriptors.weights_file import write_weights
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks.network_file import write_weights
+from doap_tf.zoo import loading, tflite_files
 from tests import layouts
 
 TINY = {"width": 0.25, "output_dim": 16}
@@ -30,37 +35,42 @@ def test_litert_and_keras_agree(name):
     if not fast.binary:
         np.testing.assert_allclose(found, wanted, atol=1e-5)
         return
-    values = exact.network(resize(views[..., np.newaxis], exact.input_size)).numpy()
+    values = exact.to_keras()(resize(views[..., np.newaxis], exact.input_size)).numpy()
     different = np.unpackbits(found ^ wanted, axis=1).astype(bool)
     assert np.abs(values[different]).max(initial=0) < 1e-4 * np.abs(values).max()
 
 
 def test_the_backend_follows_the_machine(monkeypatch):
     for gpu, backend in ((False, "litert"), (True, "keras")):
-        monkeypatch.setattr(registry, "_has_gpu", lambda gpu=gpu: gpu)
+        monkeypatch.setattr(loading, "_has_gpu", lambda gpu=gpu: gpu)
         assert doap_tf.from_pretrained("doap-mobile-256b").backend == backend
     monkeypatch.undo()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert doap_tf.from_pretrained("doap-mobile-256b").backend == "litert"
 
 
-def test_the_keras_network_is_read_on_demand_and_describes_from_then_on():
+def test_the_keras_network_is_a_copy_where_litert_runs_it():
     descriptor = doap_tf.from_pretrained("doap-128", "litert")
     patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
+    network = descriptor.to_keras()
+    assert isinstance(network, DescriptorNetwork) and descriptor.backend == "litert"
     before = descriptor.describe(patches)
-    network = descriptor.network
-    assert isinstance(network, DescriptorNetwork) and descriptor.network is network
-    assert descriptor.backend == "keras"
-    np.testing.assert_allclose(descriptor.describe(patches), before, atol=1e-5)
+    np.testing.assert_allclose(network(patches[..., None]), before, atol=1e-5)
     network.set_weights([2 * weight + 0.1 for weight in network.get_weights()])
-    np.testing.assert_allclose(descriptor.describe(patches), network(patches[..., None]), atol=1e-5)
+    np.testing.assert_array_equal(descriptor.describe(patches), before)
+    with pytest.warns(DeprecationWarning, match="to_keras"):
+        assert isinstance(descriptor.network, DescriptorNetwork)
 
 
 def test_a_file_is_run_by_what_it_was_made_for(tmp_path):
     with pytest.raises(InputError, match="backend must be one of auto, keras, litert, not 'gpu'"):
         doap_tf.from_pretrained("doap-128", "gpu")
-    file = shipped.tflite_file("doap-128")
-    assert doap_tf.from_pretrained(file, "litert").network is None
+    file = tflite_files.tflite_file("doap-128")
+    export = doap_tf.from_pretrained(file, "litert")
+    with pytest.raises(InputError, match=r"litert runs cannot be turned into a Keras network"):
+        export.to_keras()
+    with pytest.warns(DeprecationWarning, match="to_keras"):
+        assert export.network is None
     with pytest.raises(InputError, match=r"doap-128.*\.tflite is for the backend litert"):
         doap_tf.from_pretrained(file, "keras")
     write_weights(_tiny(), tmp_path / "mine.npz")
@@ -81,7 +91,7 @@ def test_other_precisions_by_name(monkeypatch, tmp_path):
     with pytest.raises(InputError, match="backend keras computes in float32, not int8"):
         doap_tf.from_pretrained("doap-tiny-256b", "keras", "int8")
     with pytest.raises(InputError, match=r"computes in float32, not int8: .*export_main\.py"):
-        doap_tf.from_pretrained(shipped.tflite_file("doap-tiny-256b"), precision="int8")
+        doap_tf.from_pretrained(tflite_files.tflite_file("doap-tiny-256b"), precision="int8")
     with pytest.raises(InputError, match="precision must be one of float32, float16, int8"):
         doap_tf.from_pretrained("doap-tiny-256b", precision="int4")
 
@@ -95,8 +105,11 @@ def _tiny():
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
     """A folder with one network that ships, and an empty cache."""
-    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path / "weights")
-    monkeypatch.setattr(registry, "_has_gpu", lambda: False)
+    monkeypatch.setattr(catalogue, "WEIGHTS", tmp_path / "weights")
+    for name in list(catalogue.ENTRIES):
+        monkeypatch.delitem(catalogue.ENTRIES, name)
+    monkeypatch.setitem(catalogue.ENTRIES, "tiny", Entry("tiny", "descriptor"))
+    monkeypatch.setattr(loading, "_has_gpu", lambda: False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_weights(_tiny(), tmp_path / "weights" / "tiny.npz")
     return tmp_path
@@ -105,23 +118,26 @@ def tiny(tmp_path, monkeypatch):
 def test_missing_files_are_made_once_into_the_cache(tiny, monkeypatch):
     patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
     descriptor = doap_tf.from_pretrained("tiny")
-    file = shipped.tflite_file("tiny")
+    file = tflite_files.tflite_file("tiny")
     assert descriptor.backend == "litert" and file.parent == tiny / "cache" / "doap_tf"
     expected = doap_tf.from_pretrained("tiny", "keras").describe(patches)
     np.testing.assert_allclose(descriptor.describe(patches), expected, atol=1e-5)
 
     # With the same weights and code it is used again; in a wheel it lies beside the weights.
-    monkeypatch.setattr(shipped, "_convert", lambda paths, precision: made.update(paths))
+    monkeypatch.setattr(tflite_files, "_convert", lambda paths, precision: made.update(paths))
     made: dict = {}
-    assert shipped.tflite_file("tiny") == file and not made
+    assert tflite_files.tflite_file("tiny") == file and not made
     file.rename(tiny / "weights" / file.name)
-    assert shipped.tflite_file("tiny").parent == tiny / "weights" and not made
+    assert tflite_files.tflite_file("tiny").parent == tiny / "weights" and not made
 
     # Other weights make it outdated.
     write_weights(_tiny(), tiny / "weights" / "tiny.npz")
-    shipped.make_tflite_files()
+    tflite_files.make_tflite_files()
     assert [path.parent for path in made.values()] == [tiny / "weights"]
-    assert made["tiny"].name != file.name and not list((tiny / "weights").glob("*.tflite"))
+    assert not made.keys() - {catalogue.ENTRIES["tiny"]}
+    assert file.name not in [path.name for path in made.values()] and not list(
+        (tiny / "weights").glob("*.tflite")
+    )
 
 
 def test_without_tensorflow_a_missing_file_is_an_input_error(tiny, monkeypatch):
@@ -130,9 +146,9 @@ def test_without_tensorflow_a_missing_file_is_an_input_error(tiny, monkeypatch):
         doap_tf.from_pretrained("tiny")
 
 
-def test_a_failed_conversion_is_an_input_error(tiny, monkeypatch):
-    monkeypatch.setattr(shipped, "_CONVERSION", "raise RuntimeError('no room')")
-    with pytest.raises(InputError, match=r"tiny cannot be converted.*no room.*keras"):
+def test_a_failed_conversion_is_an_input_error(tiny):
+    (tiny / "weights" / "tiny.npz").write_bytes(b"PK nothing")
+    with pytest.raises(InputError, match=r"tiny cannot be converted.*does not hold.*keras"):
         doap_tf.from_pretrained("tiny")
 
 
@@ -141,6 +157,23 @@ def test_without_a_cache_keras_runs_the_network(tiny):
     assert doap_tf.from_pretrained("tiny").backend == "keras"
     with pytest.raises(OSError, match="cache"):
         doap_tf.from_pretrained("tiny", "litert")
+
+
+def test_the_hash_covers_the_code_that_conversion_imports():
+    """Of networks, export and zoo; and no more, so that other networks do not outdate the files."""
+    package = pathlib.Path(tflite_files.__file__).parents[1]
+    reached, open_modules = set(), ["zoo/convert"]
+    while open_modules:
+        module = open_modules.pop()
+        if module in reached or module.split("/")[0] not in ("networks", "export", "zoo"):
+            continue
+        reached.add(module)
+        for node in ast.walk(ast.parse((package / f"{module}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module.startswith("doap_tf."):
+                file = node.module.removeprefix("doap_tf.").replace(".", "/")
+                assert file not in ("networks", "export"), f"{module}: import from its modules"
+                open_modules.append(file)
+    assert reached == set(tflite_files.CODE)
 
 
 @pytest.mark.parametrize("side", [16, 31, 32, 33, 48, 65, 200])

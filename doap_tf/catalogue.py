@@ -1,0 +1,118 @@
+"""Networks by name: the table of what ships, and what others register.
+
+Nothing is loaded here; `doap_tf.zoo` and `doap_tf.features` do that.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+from doap_tf.errors import InputError
+
+#: A descriptor describes patches, a detector finds keypoints, an extractor reads whole images and
+#: does both, a matcher matches the features of two images.
+KINDS = ("descriptor", "detector", "extractor", "matcher")
+
+#: Terms of use of the data that networks are trained on, as far as their sources state any.
+TERMS = {
+    "bsds500": "non-commercial research and education",
+    "urban100": "none stated; research data",
+    "tilde": "none stated; research data",
+    "ubc_phototour": "none stated; research data",
+}
+
+WEIGHTS = pathlib.Path(__file__).parent / "weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A network that has a name.
+
+    Attributes:
+        name: What `doap_tf.from_pretrained` takes.
+        kind: One of `KINDS`.
+        trained_on: Datasets of `TERMS`, as `DATASET` or `DATASET/SCENE`; None if not known.
+        chosen_on: Scenes by which its recipe was chosen.
+        load: Makes what was registered; None for what ships, which is read from its files.
+    """
+
+    name: str
+    kind: str
+    trained_on: tuple[str, ...] | None = None
+    chosen_on: tuple[str, ...] = ()
+    load: Callable[[], Any] | None = None
+
+    def file(self, suffix: str) -> pathlib.Path:
+        """A file of a network that ships: `.npz`, `.keras` or `.tflite`; `.md` is its card."""
+        return WEIGHTS / f"{self.name}{suffix}"
+
+    @property
+    def weights(self) -> pathlib.Path:
+        """The Keras network of one that ships."""
+        packed = self.file(".npz")
+        return packed if packed.exists() else self.file(".keras")
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """Terms of use of the data it was trained on, by dataset."""
+        datasets = [scene.partition("/")[0] for scene in self.trained_on or ()]
+        return {dataset: TERMS[dataset] for dataset in datasets if dataset in TERMS}
+
+
+_PHOTOGRAPHS = ("bsds500", "urban100")
+_WEBCAMS = tuple(
+    f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
+)
+_PATCHES = (*_PHOTOGRAPHS, *_WEBCAMS, "tilde/panorama", "ubc_phototour/notredame")
+_SEQUENCES = ("hpatches/v_wormhole", "hpatches/v_birdwoman")
+
+#: Everything that has a name: what ships, then what was registered.
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        Entry("doap-128", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-128-patch", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-256b", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-256b-patch", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-fast-128", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-fast-256b", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-mobile-256b", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-st-128", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-st-128-patch", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-st-256b", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("doap-tiny-256b", "descriptor", _PATCHES, _SEQUENCES),
+        Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), ("oxford", *_SEQUENCES)),
+    )
+}
+
+
+def names(kind: str) -> list[str]:
+    """Names of a kind, sorted."""
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+    return sorted(name for name, entry in ENTRIES.items() if entry.kind == kind)
+
+
+def register(
+    name: str, kind: str, load: Callable[[], Any], trained_on: tuple[str, ...] | None = None
+) -> None:
+    """Makes a network of your own known by a name, wherever names of its kind are taken.
+
+    Args:
+        name: Any that does not ship; what it stood for before is replaced.
+        kind: One of `KINDS`.
+        load: Makes it, on first use.
+        trained_on: See `Entry`: benchmarks leave out what a network has seen.
+    """
+    names(kind)
+    if name in ENTRIES and ENTRIES[name].load is None:
+        raise InputError(f"{name} ships with doap_tf: choose another name.")
+    ENTRIES[name] = Entry(name, kind, trained_on, load=functools.cache(load))
+
+
+def registered(name: Any, kind: str) -> Any:
+    """Returns what is registered by this name and kind; anything else as it is."""
+    entry = ENTRIES.get(name) if isinstance(name, str) else None
+    return entry.load() if entry and entry.load and entry.kind == kind else name

@@ -1,0 +1,207 @@
+"""Loading what has a name or lies in a file."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+from doap_tf import runs, tflite_metadata
+from doap_tf.catalogue import ENTRIES, Entry, names
+from doap_tf.descriptors.handcrafted import HANDCRAFTED
+from doap_tf.descriptors.protocol import PatchDescriptor
+from doap_tf.descriptors.third_party import (
+    is_function,
+    load_function,
+    load_onnx,
+    load_torchscript,
+)
+from doap_tf.errors import InputError
+from doap_tf.tflite_metadata import PRECISIONS
+from doap_tf.zoo import tflite_files
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from doap_tf.descriptors.descriptor import Descriptor
+
+BACKENDS = ("auto", "keras", "litert")
+_THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
+_REQUIRED = ("describe", "norm", "dimension")
+
+
+def list_pretrained(kind: str = "descriptor") -> list[str]:
+    """Names of the networks of a kind of `doap_tf.zoo.KINDS` that ship or are registered."""
+    return names(kind)
+
+
+def from_pretrained(
+    name_or_path: str | os.PathLike, backend: str = "auto", precision: str = "float32"
+) -> Any:
+    """Loads a network.
+
+    Args:
+        name_or_path: A name of `list_pretrained(kind)`, a training directory, a `.keras` file, an
+            `.npz` of `write_weights`, a SavedModel (the folder of a version, or of the model for
+            its newest version) or a `.tflite` file, as `export_main.py` writes them. The class of
+            a subclass of `DescriptorNetwork` must be imported before.
+        backend: What runs a descriptor that ships: `"litert"`, which needs no TensorFlow, or
+            `"keras"`; by default Keras where there is an NVIDIA GPU that `CUDA_VISIBLE_DEVICES`
+            does not hide, and LiteRT elsewhere. Both compute in float32. Files are run by what
+            they were made for.
+        precision: `"float32"`, or of a descriptor that ships, run by LiteRT, `"float16"` or
+            `"int8"`, whose ranges are taken from photographs of scikit-image: faster on CPUs with
+            instructions for it, and descriptors that differ a little.
+
+    Returns:
+        A `doap_tf.Descriptor`; for a keypoint network a `doap_tf.features.LearnedDetector`; for a
+        name from elsewhere what was registered.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    entry = ENTRIES.get(str(name_or_path))
+    if entry and entry.kind == "descriptor" and not entry.load:
+        return _shipped_descriptor(entry, backend, precision)
+    if entry and entry.load:
+        loaded = entry.load()
+    else:
+        loaded = _load_file(entry.file(".tflite") if entry else _existing(name_or_path))
+    if precision not in ("float32", getattr(loaded, "precision", "float32")):
+        raise InputError(
+            f"{name_or_path} computes in {getattr(loaded, 'precision', 'float32')}, not "
+            f"{precision}: `export_main.py` makes .tflite files that do."
+        )
+    if backend not in ("auto", getattr(loaded, "backend", backend)):
+        raise InputError(
+            f"{name_or_path} is for the backend {loaded.backend}, not {backend}: "
+            "`export_main.py` makes .tflite files of .keras files, nothing the reverse."
+        )
+    return loaded
+
+
+def load_descriptor(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDescriptor:
+    """Loads whatever describes patches.
+
+    Args:
+        descriptor: A name of `HANDCRAFTED`; anything that `from_pretrained` takes; a network of
+            others as an `.onnx` or TorchScript file (`.pt`) or as a function, `module:function`,
+            see `doap_tf.descriptors.third_party`; or a descriptor, which is returned as it is.
+    """
+    loaded: Any = descriptor
+    if isinstance(descriptor, str | os.PathLike):
+        name, path = str(descriptor), pathlib.Path(descriptor)
+        if name in HANDCRAFTED:
+            return HANDCRAFTED[name]
+        if is_function(name) and not path.exists():
+            return load_function(name)
+        if name not in ENTRIES and _existing(path, *HANDCRAFTED).suffix in _THIRD_PARTY:
+            return _THIRD_PARTY[path.suffix](path)
+        loaded = from_pretrained(descriptor)
+    missing = [name for name in _REQUIRED if not hasattr(loaded, name)]
+    if missing:
+        raise InputError(
+            "descriptor must be a name, a path or an object like doap_tf.Descriptor; this "
+            f"{type(loaded).__name__} has no {', '.join(missing)}."
+        )
+    return loaded
+
+
+def load_keras(name_or_path: str | os.PathLike, *bases: type[tf.keras.Model]) -> Any:
+    """Loads a Keras network.
+
+    Args:
+        name_or_path: The name of a network that ships, a training directory, a `.keras` file or an
+            `.npz` of `write_weights`.
+        bases: Classes of networks to accept, all by default.
+    """
+    from doap_tf.descriptors.saved_model_backend import holds_saved_model
+    from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork
+    from doap_tf.networks.network_file import read_network
+
+    bases = bases or (DescriptorNetwork, KeypointNetwork, DenseNetwork)
+    entry = ENTRIES.get(str(name_or_path))
+    if entry and not entry.load:
+        return read_network(entry.weights, *bases)
+    given = _existing(name_or_path)
+    path = runs.model_file(given)
+    if path.suffix == ".tflite" or (holds_saved_model(given) and not path.exists()):
+        raise InputError(
+            f"{given} is an export, from which no Keras network can be made: give the .keras file "
+            "or the training directory that it came from."
+        )
+    if not path.exists():
+        raise InputError(
+            f"{given} holds neither {runs.MODEL} nor a SavedModel: has its training finished?"
+        )
+    return read_network(path, *bases)
+
+
+def _shipped_descriptor(entry: Entry, backend: str, precision: str) -> Descriptor:
+    from doap_tf.descriptors.descriptor import Descriptor
+
+    if precision != "float32":
+        if backend == "keras":
+            raise InputError(f"the backend keras computes in float32, not {precision}: use litert.")
+        backend = "litert"
+    if backend == "litert" or (backend == "auto" and not _has_gpu()):
+        from doap_tf.descriptors.litert_backend import LiteRTBackend
+
+        try:
+            model = LiteRTBackend(tflite_files.tflite_file(entry.name, precision))
+            return Descriptor(model, functools.partial(load_keras, entry.name))
+        except OSError:  # no cache can be written
+            if backend == "litert":
+                raise
+    return Descriptor(load_keras(entry.name))
+
+
+def _load_file(path: pathlib.Path) -> Any:
+    from doap_tf.descriptors.descriptor import Descriptor
+
+    if _finds_keypoints(path):
+        from doap_tf.features.learned import open_learned
+
+        return open_learned(path)
+    if path.suffix == ".tflite":
+        from doap_tf.descriptors.litert_backend import LiteRTBackend
+
+        return Descriptor(LiteRTBackend(path))
+
+    # Imported here because these import TensorFlow.
+    from doap_tf.descriptors.saved_model_backend import SavedModelBackend, holds_saved_model
+    from doap_tf.networks import DescriptorNetwork
+
+    if holds_saved_model(path):
+        return Descriptor(SavedModelBackend(path))
+    return Descriptor(load_keras(path, DescriptorNetwork))
+
+
+def _finds_keypoints(path: pathlib.Path) -> bool:
+    """Whether a file or training directory is that of a keypoint network for LiteRT."""
+    if path.suffix != ".tflite":
+        return (path / runs.KEYPOINTS).exists()
+    try:
+        return tflite_metadata.read(path.read_bytes()).get("network") == "KeypointNetwork"
+    except ValueError:  # refused, with the reason, by what runs it
+        return False
+
+
+def _has_gpu() -> bool:
+    """Whether TensorFlow is likely to find a GPU, told without importing it."""
+    return (
+        os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+        and any(pathlib.Path("/dev").glob("nvidia[0-9]*"))
+        and importlib.util.find_spec("tensorflow") is not None
+    )
+
+
+def _existing(path: str | os.PathLike, *other_names: str) -> pathlib.Path:
+    """Returns a path that exists; the error lists the names that it could be instead."""
+    if not pathlib.Path(path).exists():
+        known = ", ".join([*other_names, *ENTRIES])
+        raise InputError(f"{str(path)!r} is neither a file or folder nor one of {known}.")
+    return pathlib.Path(path)
