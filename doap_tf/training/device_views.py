@@ -222,7 +222,7 @@ def pick_corners(
     strength = tf.math.log(tf.maximum(smaller, _FLAT)) + _CORNER_NOISE * noise
     highest = tf.nn.max_pool2d(strength[..., tf.newaxis], _CORNER_WINDOW, 1, "SAME")[..., 0]
     inner = np.pad(np.ones([size - 2 * _BORDER] * 2, bool), _BORDER)
-    corner = (strength == highest) & (smaller > _FLAT) & allowed & inner
+    corner = (strength > highest - 1e-4) & (smaller > _FLAT) & allowed & inner
     chosen = tf.where(corner, strength, _NO_CORNER)
     strongest, index = tf.math.top_k(tf.reshape(chosen, [-1, size * size]), count)
     corners = tf.cast(tf.stack([index % size, index // size], -1), tf.float32)
