@@ -14,7 +14,6 @@ from absl import logging
 from doap_tf.appearance import PRESETS, Appearance
 from doap_tf.appearance.array_effects import (
     apply_effects,
-    change_appearance,
     draw_effects,
     without_scene,
 )
@@ -40,7 +39,11 @@ from doap_tf.patch_generation.frame_jitter import (
 from doap_tf.patch_generation.photographs import read_photograph
 from doap_tf.patch_generation.scenes import Scene, default_scenes
 from doap_tf.patch_generation.viewpoint import change_viewpoint
-from doap_tf.patch_generation.visibility import MIN_CORRELATION, appearance_vectors
+from doap_tf.patch_generation.visibility import (
+    MIN_CORRELATION,
+    appearance_vectors,
+    has_contrast,
+)
 from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import read_image_sequence
 from doap_tf.readers.strips import STRIPS
@@ -182,14 +185,17 @@ def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) 
     visible = np.ones(len(frames), dtype=bool)
     for _ in range(_TARGETS):
         view, homography = change_viewpoint(image, rng)
+        moved = transform_frames(frames, homography)
         drawn = draw_effects(settings.appearance, view.shape, rng)
         camera = without_scene(drawn)
+        changed = apply_effects(view, camera)
         # Effects of the scene lower the correlation of places that stay visible.
-        judged = apply_effects(view, camera)
-        images.append(judged if len(camera) == len(drawn) else apply_effects(view, drawn))
+        visible &= (seen * appearance_vectors(changed, moved)).sum(axis=1) >= MIN_CORRELATION
+        if len(camera) < len(drawn):
+            changed = apply_effects(view, drawn)
+            visible &= has_contrast(changed, moved)
+        images.append(changed)
         homographies.append(homography)
-        seen_again = appearance_vectors(judged, transform_frames(frames, homography))
-        visible &= (seen * seen_again).sum(axis=1) >= MIN_CORRELATION
     return _cut_images(frames[visible], images, homographies, settings, rng)
 
 
@@ -246,6 +252,14 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     frames = _find_frames(median, settings)
     seen = np.stack([appearance_vectors(_read_photo(file), frames) for file in files], axis=1)
     visible = np.einsum("np,ntp->nt", appearance_vectors(median, frames), seen) >= MIN_CORRELATION
+    of_scene = settings.appearance.of_scene()
+    drawn = [draw_effects(of_scene, shape, rng) for _ in files]
+
+    def load(index: int) -> np.ndarray:
+        return apply_effects(_read_photo(files[index]), drawn[index])
+
+    for index in filter(drawn.__getitem__, range(len(files))):
+        visible[:, index] &= has_contrast(load(index), frames)
     reference = np.where(visible, rng.random(visible.shape), -1).argmax(axis=1)
     in_reference = seen[np.arange(len(frames)), reference]
     visible &= np.einsum("np,ntp->nt", in_reference, seen) >= MIN_CORRELATION
@@ -254,15 +268,7 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     lottery = np.where(visible, rng.random(visible.shape), -1)
     lottery[np.arange(len(frames)), reference] = 2
     members = np.argsort(-lottery, axis=1)[:, : _TARGETS + 1]
-    of_scene = settings.appearance.of_scene()
-    groups = _cut_views(
-        frames,
-        members,
-        lambda index: change_appearance(_read_photo(files[index]), of_scene, rng),
-        [np.eye(3)] * len(files),
-        settings,
-        rng,
-    )
+    groups = _cut_views(frames, members, load, [np.eye(3)] * len(files), settings, rng)
     return groups._replace(warnings=tuple(skipped))
 
 

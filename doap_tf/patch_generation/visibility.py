@@ -30,3 +30,9 @@ def appearance_vectors(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
     vectors -= vectors.mean(axis=1, keepdims=True)
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(norms, _CONTRAST * _SIZE)
+
+
+def has_contrast(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
+    """Returns whether patches at frames [N, 2, 3] show anything, bool [N]."""
+    vectors = appearance_vectors(image, frames)
+    return np.linalg.norm(vectors, axis=1) >= MIN_CORRELATION

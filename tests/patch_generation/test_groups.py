@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import pytest
 
-from doap_tf.appearance import PRESETS, Appearance, Effect
+from doap_tf.appearance import PRESETS, Appearance, Effect, array_effects
 from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import cut_patches
@@ -258,3 +258,15 @@ def test_effects_of_the_scene_do_not_delete_their_own_groups(photo_folder, webca
     )
     np.testing.assert_array_equal(plain.frames, negative.frames)
     assert correlation(plain.patches[:, 1:], negative.patches[:, 1:]).mean() < -0.9
+
+
+@pytest.mark.parametrize("kind", ["photos", "aligned"])
+def test_places_without_contrast_are_left_out(photo_folder, webcam_folder, kind, monkeypatch):
+    def glare(view):
+        return np.where(np.arange(view.shape[1]) < 300, 255, view).astype(np.float32)
+
+    monkeypatch.setitem(array_effects.EFFECTS, "negative", glare)
+    scene = find_scenes({"photos": photo_folder, "aligned": webcam_folder.parent}[kind], kind)[0]
+    settings = dataclasses.replace(SETTINGS, appearance=Appearance.only(negative=Effect()))
+    patches = cut_groups(scene, settings).patches[:, 1:]
+    assert np.mean(patches.std(axis=(2, 3)) < 1) < 0.02  # jitter moves a few beyond the edge
