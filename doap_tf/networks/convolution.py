@@ -62,7 +62,7 @@ class ConvolutionBlock(tf.keras.layers.Layer):
             )
         # Keras' defaults (momentum 0.99, epsilon 1e-3) suit long runs and scaled activations; here
         # runs are short and there is no learned scale to make up for a large epsilon.
-        self.normalization = _BatchNormalization(
+        self.normalization = tf.keras.layers.BatchNormalization(
             momentum=0.9,
             epsilon=1e-5,
             center=shift,
@@ -130,18 +130,3 @@ class ConvolutionBlock(tf.keras.layers.Layer):
             "synchronized": self.synchronized,
             "shift": self.shift,
         }
-
-
-class _BatchNormalization(tf.keras.layers.BatchNormalization):
-    """Computes batch statistics in one pass over the activations; Keras needs two.
-
-    Keras does the same for synchronized statistics. A training step on a GPU is about 2 % shorter.
-    """
-
-    def _moments(self, inputs: tf.Tensor, mask: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-        if self.synchronized or mask is not None:
-            return super()._moments(inputs, mask)
-        axes = list(range(inputs.shape.rank - 1))
-        mean = tf.reduce_mean(inputs, axes)
-        squares = tf.reduce_mean(tf.square(inputs), axes)
-        return mean, tf.maximum(squares - tf.square(mean), 0.0)
