@@ -1,5 +1,9 @@
 """Telling what a user can mend, bad input or too little memory, or stopped, from a bug."""
 
+import contextlib
+import os
+from collections.abc import Iterator
+
 
 class InputError(ValueError):
     """Bad input. The message is one line: what was found, what is expected, what to do."""
@@ -17,6 +21,18 @@ def one_line(error: BaseException) -> str:
 def error_line(error: BaseException) -> str:
     """Returns the kind and the text of an error in one line."""
     return f"{type(error).__name__}: {one_line(error)}"
+
+
+@contextlib.contextmanager
+def writing_to(path: str | os.PathLike, *kinds: type[Exception]) -> Iterator[None]:
+    """Turns errors of a library that writes a file or folder into an InputError that names it."""
+    try:
+        yield
+    except kinds as error:
+        reason = one_line(error).rpartition("; ")[2]  # TensorFlow puts names of files before it
+        raise InputError(
+            f"{path} cannot be written ({reason}): make room, or choose another folder."
+        ) from error
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -3,9 +3,10 @@
 import pathlib
 from typing import Any, TypeVar
 
-from absl import flags
+from absl import flags, logging
 
 from doap_tf.errors import InputError
+from doap_tf.quiet import stderr_discarded
 from doap_tf.training.config import RunConfig, offered_settings
 
 FLAGS = flags.FLAGS
@@ -57,6 +58,16 @@ def config_from_flags(config: type[Config], **automatic: Any) -> Config:
         if value is not None:
             given[field.name] = value
     return config(**automatic | given)
+
+
+def has_gpu() -> bool:
+    """Whether TensorFlow sees a GPU; imports it without what it logs meanwhile."""
+    with stderr_discarded():
+        import tensorflow as tf
+    found = bool(tf.config.list_physical_devices("GPU"))
+    if FLAGS.xla and not found:
+        logging.warning("--xla without a GPU makes steps slower.")
+    return found
 
 
 def train_dir() -> pathlib.Path:

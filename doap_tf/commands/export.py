@@ -6,18 +6,17 @@ python export_main.py --model=learned --export_dir=exports --formats=tflite --im
 The second exports the keypoint network of the detector "learned".
 """
 
-import contextlib
 import json
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
 
 from doap_tf import command_line, files, runs
 from doap_tf.catalogue import ENTRIES
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, writing_to
 from doap_tf.tflite_metadata import PRECISIONS
 
 FLAGS = flags.FLAGS
@@ -62,6 +61,8 @@ flags.DEFINE_boolean("benchmark", False, "Measure the exported models; print and
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
+    import tensorflow as tf
+
     from doap_tf.export import comparison
     from doap_tf.networks import DescriptorNetwork, KeypointNetwork
     from doap_tf.zoo import load_keras
@@ -70,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
     directory = pathlib.Path(FLAGS.export_dir)
     network = load_keras(FLAGS.model, DescriptorNetwork, KeypointNetwork)
     if isinstance(network, KeypointNetwork):
-        with _refusals(directory):
+        with writing_to(directory, OSError, tf.errors.OpError):
             return _export_keypoints(network, name, directory)
     if FLAGS.image_sizes:
         raise InputError(
@@ -79,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
     calibration, held_out = None, None
     if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
         calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
-    with _refusals(directory):
+    with writing_to(directory, OSError, tf.errors.OpError):
         exported = _export(network, name, directory, calibration)
     if FLAGS.benchmark and held_out is not None:
         record = comparison.compare(name, network, exported, held_out)
@@ -87,17 +88,6 @@ def main(argv: Sequence[str]) -> None:
         with files.write_atomically(path) as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n")
         print(f"\n{comparison.as_table(record)}\n\n{path}")
-
-
-@contextlib.contextmanager
-def _refusals(directory: pathlib.Path) -> Iterator[None]:
-    """Names the folder where it cannot be written."""
-    import tensorflow as tf
-
-    try:
-        yield
-    except (OSError, tf.errors.OpError) as error:
-        raise InputError(f"the export to {directory} failed: {error}.") from error
 
 
 def _load_groups(network):

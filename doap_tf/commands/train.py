@@ -14,7 +14,12 @@ from typing import Any
 from absl import flags, logging
 
 from doap_tf import command_line, runs
-from doap_tf.commands.config_flags import config_from_flags, define_config_flags, train_dir
+from doap_tf.commands.config_flags import (
+    config_from_flags,
+    define_config_flags,
+    has_gpu,
+    train_dir,
+)
 from doap_tf.commands.dataset_flags import (
     dataset_source,
     define_dataset_flags,
@@ -62,20 +67,14 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> None:
     del argv
     _check_flags()
-    import tensorflow as tf
-
-    from doap_tf.training.strategy import make_strategy
-
-    on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if FLAGS.xla and not on_gpu:
-        logging.warning("--xla without a GPU makes steps slower.")
+    on_gpu = has_gpu()
     if FLAGS.precision == "mixed_bfloat16" and not on_gpu:
         raise InputError("--precision=mixed_bfloat16 requires a GPU, and there is none.")
-    strategy = make_strategy(FLAGS.strategy)
+    from doap_tf.training.strategy import is_chief, make_strategy
 
+    strategy = make_strategy(FLAGS.strategy)  # before any tensor, as several workers require
     from doap_tf.training.sampling import make_sampler
     from doap_tf.training.step import make_loss, make_network
-    from doap_tf.training.strategy import is_chief
     from doap_tf.training.trainer import Trainer
     from doap_tf.training.validation import Validation
 

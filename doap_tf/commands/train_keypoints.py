@@ -7,10 +7,15 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from absl import flags, logging
+from absl import flags
 
 from doap_tf import command_line, runs
-from doap_tf.commands.config_flags import config_from_flags, define_config_flags, train_dir
+from doap_tf.commands.config_flags import (
+    config_from_flags,
+    define_config_flags,
+    has_gpu,
+    train_dir,
+)
 from doap_tf.commands.dataset_flags import print_default_photographs
 from doap_tf.errors import InputError
 from doap_tf.training.keypoint_config import KeypointConfig
@@ -43,8 +48,8 @@ def main(argv: Sequence[str]) -> None:
     del argv
     folder = train_dir()
     scenes, held_out = _scenes()
+    on_gpu = has_gpu()
     import cv2
-    import tensorflow as tf
 
     from doap_tf.appearance import preset
     from doap_tf.patch_generation.view_pairs import ViewPairs
@@ -53,9 +58,6 @@ def main(argv: Sequence[str]) -> None:
     from doap_tf.training.keypoint_validation import KeypointValidation
     from doap_tf.training.strategy import is_chief, make_strategy
 
-    on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if FLAGS.xla and not on_gpu:
-        logging.warning("--xla without a GPU makes steps slower.")
     config = config_from_flags(KeypointConfig, xla=on_gpu)
     strategy = make_strategy(FLAGS.strategy)
     with strategy.scope():

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from doap_tf.errors import InputError
+from doap_tf.errors import writing_to
 from doap_tf.files import write_atomically
 from doap_tf.matching.cameras import Camera, Cameras
 from doap_tf.matching.image_features import Features, unit_rows
@@ -83,7 +83,7 @@ def write_colmap(
         cameras: Finds the camera of each image; by default each has its own, of COLMAP's guess.
     """
     with (
-        _refusals(path),
+        writing_to(path, sqlite3.OperationalError),
         write_atomically(path) as temporary,
         contextlib.closing(sqlite3.connect(temporary)) as database,
         database,
@@ -108,15 +108,6 @@ def write_colmap(
             _add_matrix(database, "matches", key, indices, "<u4")
             if geometry is not None:
                 _add_geometry(database, key, indices[inliers], geometry, model, swapped)
-
-
-@contextlib.contextmanager
-def _refusals(path: str | os.PathLike) -> Iterator[None]:
-    """Adds the file's name to errors of a full disk, which SQLite leaves out."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise InputError(f"{path} cannot be written ({error}): make room.") from error
 
 
 def _add_camera(database: sqlite3.Connection, number: int, camera: Camera) -> None:

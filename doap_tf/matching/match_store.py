@@ -8,12 +8,12 @@ import json
 import os
 import pathlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, writing_to
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.verifier import PairMatches
 
@@ -108,7 +108,7 @@ class MatchStore:
     def write_features(self, name: str, sha256: str, features: Features) -> None:
         """Stores the features of an image; matches of an older version of it are deleted."""
         packed = _pack(vars(features))
-        with self._writing() as transaction:
+        with writing_to(self.path, sqlite3.Error), self._connection as transaction:
             transaction.execute("DELETE FROM matches WHERE ? IN (name1, name2)", (name,))
             transaction.execute(
                 "INSERT OR REPLACE INTO images VALUES (?, ?, ?)", (name, sha256, packed)
@@ -128,7 +128,7 @@ class MatchStore:
     def write_pair(self, name1: str, name2: str, matches: StoredMatches | PairMatches) -> None:
         """Stores the matches of a pair."""
         packed = _pack({name: getattr(matches, name) for name in StoredMatches._fields})
-        with self._writing() as transaction:
+        with writing_to(self.path, sqlite3.Error), self._connection as transaction:
             transaction.execute(
                 "INSERT OR REPLACE INTO matches VALUES (?, ?, ?, ?)",
                 (self._matching, name1, name2, packed),
@@ -148,22 +148,11 @@ class MatchStore:
         """Takes over all that another store holds, then deletes its file."""
         self._connection.execute("ATTACH ? AS other", (str(path),))
         try:
-            with self._writing() as transaction:
+            with writing_to(self.path, sqlite3.Error), self._connection as transaction:
                 transaction.executescript(_ABSORB)
         finally:
             self._connection.execute("DETACH other")
         pathlib.Path(path).unlink()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction in which a full or read-only disk raises an InputError."""
-        try:
-            with self._connection as transaction:
-                yield transaction
-        except sqlite3.Error as error:
-            raise InputError(
-                f"{self.path} cannot be written ({error}); it keeps what is finished."
-            ) from error
 
     def _row(self, query: str, *values: str) -> tuple:
         try:

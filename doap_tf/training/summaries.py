@@ -1,13 +1,11 @@
 """TensorBoard events, written by TensorFlow alone: TensorBoard need not be installed."""
 
-import contextlib
 import pathlib
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from doap_tf.errors import InputError
+from doap_tf.errors import writing_to
 
 _Metadata = tf.compat.v1.SummaryMetadata
 
@@ -20,8 +18,8 @@ class Summaries:
     """
 
     def __init__(self, directory: pathlib.Path | None):
-        self._directory = directory
-        with self._writing():
+        self._directory = directory or "TensorBoard's events"
+        with writing_to(self._directory, tf.errors.OpError):
             self._writer = (
                 tf.summary.create_noop_writer()
                 if directory is None
@@ -44,24 +42,12 @@ class Summaries:
 
     def flush(self) -> None:
         """Makes what was written visible to others."""
-        with self._writing():
+        with writing_to(self._directory, tf.errors.OpError):
             self._writer.flush()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Names the folder where it cannot be written."""
-        try:
-            yield
-        except tf.errors.OpError as error:
-            reason = error.message.rpartition("; ")[2]  # behind the names of nodes and files
-            raise InputError(
-                f"{self._directory} cannot be written ({reason}): make room, or choose another "
-                "folder."
-            ) from error
 
     def _write(self, plugin: str, kind: str, name: str, content: tf.Tensor, step: int) -> None:
         metadata = _Metadata(
             plugin_data=_Metadata.PluginData(plugin_name=plugin), data_class=f"DATA_CLASS_{kind}"
         )
-        with self._writing(), self._writer.as_default():
+        with writing_to(self._directory, tf.errors.OpError), self._writer.as_default():
             tf.summary.write(name, content, step, metadata)
