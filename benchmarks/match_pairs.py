@@ -41,6 +41,7 @@ import pair_scores
 import peers
 
 from doap_tf import command_line
+from doap_tf.drawing.matches import draw_matches
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
@@ -50,12 +51,11 @@ from doap_tf.matching import (
     DescriptorExtractor,
     Features,
     PairMatches,
-    as_grey,
-    draw_matches,
     match_features,
 )
 from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import IMAGES, read_image_sequence
+from doap_tf.readers.images import as_grey
 
 FLAGS = flags.FLAGS
 _MODELS = (

@@ -21,7 +21,8 @@ import numpy as np
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import RADIUS_PER_SIZE
 from doap_tf.features.frames import frames_from_keypoints, similarity_frames
-from doap_tf.matching import Features, as_grey
+from doap_tf.matching import Features
+from doap_tf.readers.images import as_grey
 
 _ALL = 100_000  # OpenCV and ALIKED must be told how many to look for
 _RADIUS = 1.6  # of a network's keypoints, in pixels of the image that it saw

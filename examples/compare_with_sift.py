@@ -15,9 +15,10 @@ import skimage.data
 from absl import flags
 
 from doap_tf import command_line
+from doap_tf.drawing.matches import draw_matches
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import draw_matches, match_images
+from doap_tf.matching import match_images
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", "doap-128", "A name or path, as for match_main.py.")

@@ -18,7 +18,8 @@ from scipy.spatial.distance import cdist
 from doap_tf.data import PatchGroups
 from doap_tf.features import detect
 from doap_tf.features.frames import similarity_frames, transform_frames
-from doap_tf.matching import DescriptorExtractor, as_grey
+from doap_tf.matching import DescriptorExtractor
+from doap_tf.readers.images import as_grey
 from tests import layouts
 from tests.layouts import texture, write_image_sequences
 

@@ -44,67 +44,48 @@ flags.DEFINE_string(
     "'gs://bucket/photos' in a file system that Apache Beam knows.",
 )
 flags.DEFINE_string(
-    "pairs",
-    "exhaustive",
-    "exhaustive, sequential, retrieval, or a file with two names per line, relative to the part of "
-    "--images without wildcards.",
+    "pairs", "exhaustive", "exhaustive, sequential, retrieval, or a file with two names per line."
 )
-flags.DEFINE_integer(
-    "neighbours", 20, "Number of most similar images that --pairs=retrieval matches an image with."
-)
+flags.DEFINE_integer("neighbours", 20, "Similar images to match each with, by --pairs=retrieval.")
+flags.DEFINE_integer("overlap", 10, "Following images to match each with, by --pairs=sequential.")
 flags.DEFINE_string(
     "beam_options",
     None,
-    "Describe and match with Apache Beam, with these options, such as '--runner=DirectRunner "
-    "--direct_num_workers=2 --direct_running_mode=multi_processing'; all workers must see the "
-    "images and --output, or --shards, under the same paths.",
+    "Describe and match with Apache Beam, with these options, such as '--runner=DirectRunner'; all "
+    "workers must see the images and --output, or --shards, under the same paths.",
 )
 flags.DEFINE_string(
-    "shards",
-    None,
-    "Folder for what Beam's workers finish and for a copy of what they read, in any file system "
-    "that Beam knows, such as gs://bucket/shards; OUTPUT/shards by default.",
-)
-flags.DEFINE_integer(
-    "overlap", 10, "Number of following images that --pairs=sequential matches an image with."
+    "shards", None, "Folder for what Beam's workers write, such as gs://bucket/shards."
 )
 flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
 flags.DEFINE_enum(
     "camera",
     "auto",
     ["auto", "single", "per_image"],
-    "Cameras for --format=colmap: single, per_image, or auto, by which images of the same size, "
-    "make, model and focal length share one. Focal lengths come from EXIF data.",
+    "Which images share a camera of COLMAP; auto: those of the same size and EXIF data.",
 )
 flags.DEFINE_enum(
     "camera_model",
     None,
     ["SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV"],
-    "Camera model for --format=colmap; by default SIMPLE_RADIAL, as in COLMAP, and with "
-    "--intrinsics PINHOLE.",
+    "COLMAP's camera model; by default SIMPLE_RADIAL, and with --intrinsics PINHOLE.",
 )
-
 flags.DEFINE_string(
     "output",
     None,
     "For a pair, files to write, separated by commas: pictures (.png, .jpg), matches as data "
-    "(.json, .npz, .csv), for the sample matches.png by default; for many images the folder to "
-    "write.",
+    "(.json, .npz, .csv); for many images the folder to write.",
 )
 
 # Features
 flags.DEFINE_string(
-    "model",
-    "doap-128",
-    "Name of a network that ships, path of a trained one, or a handcrafted descriptor such as "
-    "rootsift.",
+    "model", "doap-128", "A network that ships, the path of one, or a baseline such as rootsift."
 )
 flags.DEFINE_string(
     "detector",
     "learned",
     "learned, dog, dog_dense, harris_laplace, hessian_laplace, harris_affine, hessian_affine, "
-    "fast, orb, or the path of a trained one: a .tflite file, or a training directory with one. "
-    "For --format=colmap dog_dense by default, whose keypoints are placed better.",
+    "fast, orb, or the path of a trained one; for --format=colmap dog_dense by default.",
 )
 flags.DEFINE_integer(
     "max_keypoints",
@@ -113,11 +94,7 @@ flags.DEFINE_integer(
     lower_bound=0,
 )
 flags.DEFINE_integer(
-    "max_image_size",
-    0,
-    "Longer side, in pixels, to which larger images are shrunk to find and describe keypoints; 0 "
-    "for none. Positions are those of the original.",
-    lower_bound=0,
+    "max_image_size", 0, "Shrink larger images to this longer side; 0: never.", lower_bound=0
 )
 flags.DEFINE_list(
     "magnification",
@@ -129,15 +106,9 @@ flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
 
 # Matching
 flags.DEFINE_string(
-    "method",
-    "mutual",
-    "nearest, mutual, ratio or mutual_ratio; for --format=colmap mutual_ratio by default.",
+    "method", "mutual", "nearest, mutual, ratio or mutual_ratio (by default for --format=colmap)."
 )
-flags.DEFINE_float(
-    "ratio",
-    0.8,
-    "Lowe's ratio, for --method=ratio and mutual_ratio; for --format=colmap 0.9 by default.",
-)
+flags.DEFINE_float("ratio", 0.8, "Lowe's ratio; for --format=colmap 0.9 by default.")
 flags.DEFINE_string(
     "geometry",
     None,
@@ -145,15 +116,9 @@ flags.DEFINE_string(
     "for the sample and many images.",
 )
 flags.DEFINE_string(
-    "estimator",
-    "magsac",
-    "What estimates the geometry: magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac.",
+    "estimator", "magsac", "magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac."
 )
-flags.DEFINE_float(
-    "threshold",
-    3.0,
-    "Distance in pixels within which a match is an inlier; for --format=colmap 0.9 by default.",
-)
+flags.DEFINE_float("threshold", 3.0, "Pixels of an inlier; for --format=colmap 0.9 by default.")
 flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry=essential.")
 
 
@@ -187,6 +152,7 @@ def _match_sample() -> None:
 
 def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> None:
     from doap_tf import matching
+    from doap_tf.readers.images import read_image
 
     outputs = [os.path.expanduser(path) for path in output.split(",") if path]
     pictures = [
@@ -203,7 +169,7 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
             raise InputError(f"{path} is one of the images to match: give another --output.")
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder: give the name of a file.")
-    image1, image2 = matching.read_image(path1), matching.read_image(path2)
+    image1, image2 = read_image(path1), read_image(path2)
     make_extractor, matcher, verifier = _components(default_geometry)
     extractor = make_extractor()
     features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
@@ -222,7 +188,7 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
     for path in outputs:
         if path in pictures:
             title = f"{_short(path1)} – {_short(path2)} · {extractor.name}"
-            _write_picture(path, matching.draw_matches(image1, image2, pair, title))
+            _write_picture(path, "draw_matches", image1, image2, pair, title)
         else:
             images = {"image1": path1, "image2": path2}
             settings = matching.all_settings(extractor, matcher, verifier)
@@ -230,7 +196,7 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
             print(path)
     if FLAGS.draw_frames:
         title = f"{_short(path1)} · {FLAGS.detector}"
-        _write_picture(FLAGS.draw_frames, matching.draw_frames(image1, features1.frames, title))
+        _write_picture(FLAGS.draw_frames, "draw_frames", image1, features1.frames, title)
 
 
 def _match_many() -> None:
@@ -288,13 +254,8 @@ def _check_collection_flags() -> None:
 
 
 def _find_images() -> dict[str, Any]:
-    if "://" in FLAGS.images:
-        from doap_tf.beam import find_images
-
-        return dict(find_images(FLAGS.images))
-    from doap_tf import matching
-
-    return dict(matching.find_images(FLAGS.images))
+    module = "doap_tf.beam" if "://" in FLAGS.images else "doap_tf.matching"
+    return dict(importlib.import_module(module).find_images(FLAGS.images))
 
 
 def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
@@ -325,10 +286,7 @@ def _pair_table(pairs: list[dict[str, Any]]) -> str:
     best = ranked[:_SHOWN_PAIRS]
     shown = best + ranked[max(len(best), len(ranked) - _SHOWN_PAIRS) :]
     rows = {
-        f"{pair['image1']} – {pair['image2']}": {
-            "matches": pair["matches"],
-            "inliers": pair["inliers"],
-        }
+        f"{pair['image1']} – {pair['image2']}": {key: pair[key] for key in ("matches", "inliers")}
         for pair in shown
     }
     note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by inliers)"
@@ -353,12 +311,9 @@ def _components(default_geometry: str):
 
     geometry = FLAGS.geometry or default_geometry
     matcher = matching.NearestNeighbours(_value("method"), _value("ratio"))
-    verifier = matching.Verifier(
-        None if geometry == "none" else geometry,
-        _value("threshold"),
-        _intrinsics(),
-        estimator=FLAGS.estimator,
-    )
+    geometry = None if geometry == "none" else geometry
+    threshold = _value("threshold")
+    verifier = matching.Verifier(geometry, threshold, _intrinsics(), estimator=FLAGS.estimator)
     extractor = functools.partial(
         matching.DescriptorExtractor,
         FLAGS.model,
@@ -415,10 +370,10 @@ def _check_picture(flag: str, path: str | None) -> None:
         raise InputError(f"--{flag}={path} is not the name of a picture, such as {path}.png.")
 
 
-def _write_picture(path: str, picture: np.ndarray) -> None:
-    from doap_tf.drawing.pictures import write_picture
+def _write_picture(path: str, function: str, *arguments: Any) -> None:
+    from doap_tf.drawing import matches, pictures
 
-    write_picture(path, picture)
+    pictures.write_picture(path, getattr(matches, function)(*arguments))
     print(path)
 
 

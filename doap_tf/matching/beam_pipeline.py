@@ -51,6 +51,7 @@ from doap_tf.matching.verifier import Verifier
 _SIGNATURES_PER_SHARD = 64
 _thread_cache = threading.local()
 
+_MakeExtractor = Callable[[], Extractor]
 _Failures = dict[tuple[str, ...], str]  # the reasons, by the names of an image or a pair
 
 
@@ -72,7 +73,7 @@ class BeamPipeline(Pipeline):
         extractor: Extractor,
         matcher: Matcher,
         verifier: Verifier,
-        make_extractor: Callable[[], Extractor],
+        make_extractor: _MakeExtractor,
         options: str,
         shards: str | None = None,
     ):
@@ -96,11 +97,10 @@ class BeamPipeline(Pipeline):
         failures = self._run(work, items)
         return {name: failures[name,] for name in images if (name,) in failures}
 
-    def make_signatures(
+    def _make_signatures(
         self, names: Sequence[str], read: ReadFeatures, codebook: Codebook
     ) -> np.ndarray:
-        """As for `Pipeline`; workers read the store."""
-        del read
+        """Does what `make_signatures` does; workers read the store."""
         starts = range(0, len(names), _SIGNATURES_PER_SHARD)
         items = [(start, list(names[start : start + _SIGNATURES_PER_SHARD])) for start in starts]
         make = functools.partial(make_signatures, codebook=codebook)
@@ -161,12 +161,7 @@ class BeamPipeline(Pipeline):
 class _Extract(beam.DoFn):
     """Extracts features: items are a name, a path and the SHA-256 of what was described before."""
 
-    def __init__(
-        self,
-        make_extractor: Callable[[], Extractor],
-        settings: dict[str, Any],
-        shards: str,
-    ):
+    def __init__(self, make_extractor: _MakeExtractor, settings: dict[str, Any], shards: str):
         self._make_extractor = make_extractor
         self._settings = settings
         self._shards = shards
@@ -190,14 +185,7 @@ class _Extract(beam.DoFn):
 
 
 class _WithStore(beam.DoFn):
-    """Does `work` with features of the finished store, which no process writes meanwhile.
-
-    Args:
-        path: File of the store for workers.
-        store: The same, for its settings.
-        shards: Folder for the results.
-        work: Can be pickled.
-    """
+    """Does `work` with features of the finished store, which no process writes meanwhile."""
 
     def __init__(self, path: str, store: MatchStore, shards: str, work: Callable[..., Any]):
         self._path = path
@@ -230,10 +218,7 @@ class _Match(_WithStore):
         if FileSystems.exists(shard):
             return
         failures: _Failures = {}
-        with (
-            write_whole(shard) as temporary,
-            MatchStore(temporary, *self._settings) as store,
-        ):
+        with write_whole(shard) as temporary, MatchStore(temporary, *self._settings) as store:
             for name2 in others:
                 try:
                     matches = self._work(self._read(name1), self._read(name2))
@@ -245,7 +230,7 @@ class _Match(_WithStore):
             _write_failures(self._shards, failures)
 
 
-def _cached_extractor(make_extractor: Callable[[], Extractor]) -> Extractor:
+def _cached_extractor(make_extractor: _MakeExtractor) -> Extractor:
     """Makes an extractor once in a thread, since some runners set up a `DoFn` for every task."""
     key = pickle.dumps(make_extractor)
     if getattr(_thread_cache, "key", None) != key:

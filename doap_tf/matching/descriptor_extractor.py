@@ -94,7 +94,7 @@ class DescriptorExtractor(Feature2D):
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.
 
         Args:
-            image: Anything that `doap_tf.matching.as_grey` takes.
+            image: Anything that `doap_tf.readers.images.as_grey` takes.
             mask: uint8 [H, W]; nothing is detected where it is zero.
         """
         try:

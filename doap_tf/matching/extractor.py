@@ -1,17 +1,10 @@
 """What makes the features of an image: of patches, by a network of whole images, or by OpenCV."""
 
-import os
-from collections.abc import Sequence
 from typing import Any, Protocol
 
-import cv2
 import numpy as np
 
-from doap_tf.errors import InputError
-from doap_tf.features.detectors import Detector
-from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.opencv_extractor import OpenCVExtractor
 
 
 class Extractor(Protocol):
@@ -39,22 +32,3 @@ class Extractor(Protocol):
 
     def settings(self) -> dict[str, Any]:
         """Returns all that the features depend on, for JSON."""
-
-
-def as_extractor(
-    descriptor: Any,
-    detector: str | os.PathLike | Detector = "learned",
-    max_keypoints: int | None = MAX_KEYPOINTS,
-    magnification: float | Sequence[float] | None = None,
-) -> Extractor:
-    """Returns an extractor as it is, a `cv2.Feature2D` as one, and a `DescriptorExtractor` else."""
-    if isinstance(descriptor, cv2.Feature2D):
-        descriptor = OpenCVExtractor(descriptor, max_keypoints)
-    if not hasattr(descriptor, "extract"):
-        return DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
-    if detector != "learned" or magnification is not None:
-        raise InputError(
-            f"{descriptor.name} describes keypoints of its own: give neither a detector nor a "
-            "magnification."
-        )
-    return descriptor

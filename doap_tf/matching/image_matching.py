@@ -4,14 +4,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import cv2
 import numpy as np
 
+from doap_tf.errors import InputError
 from doap_tf.features.detectors import Detector
-from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS
-from doap_tf.matching.extractor import as_extractor
+from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
+from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.verifier import PairMatches, Verifier
 
 
@@ -47,7 +49,7 @@ def match_images(
     To use an image more than once, make an extractor and call `match_features`.
 
     Args:
-        image1, image2: Anything that `doap_tf.matching.as_grey` takes; colours in OpenCV's order.
+        image1, image2: What `doap_tf.readers.images.as_grey` takes; colours in OpenCV's order.
         descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
             path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
             describe keypoints of their own.
@@ -65,5 +67,14 @@ def match_images(
     """
     matcher = NearestNeighbours(method, ratio) if isinstance(method, str) else method
     verifier = Verifier(geometry, threshold, intrinsics1, intrinsics2, seed, estimator)
-    extractor = as_extractor(descriptor, detector, max_keypoints, magnification)
+    extractor = descriptor
+    if isinstance(descriptor, cv2.Feature2D):
+        extractor = OpenCVExtractor(descriptor, max_keypoints)
+    if not hasattr(extractor, "extract"):
+        extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
+    elif detector != "learned" or magnification is not None:
+        raise InputError(
+            f"{extractor.name} describes keypoints of its own: give neither a detector nor a "
+            "magnification."
+        )
     return match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)

@@ -22,11 +22,7 @@ class Matches(NamedTuple):
 
 
 class Matcher(Protocol):
-    """Matches features: `NearestNeighbours`, or a class of your own."""
-
-    @property
-    def name(self) -> str:
-        """Identifies it, with the settings, in stores and reports."""
+    """Matches features: `NearestNeighbours`, or a class of your own, which its name identifies."""
 
     def match(self, features1: Features, features2: Features) -> Matches:
         """Matches the features of two images, each feature at most once for COLMAP and hloc."""

@@ -28,14 +28,10 @@ class NearestNeighbours:
     def __post_init__(self):
         _check_method(self.method, self.ratio)
 
-    @property
-    def name(self) -> str:
-        """As for `Matcher`: the method."""
-        return self.method
-
     def settings(self) -> dict[str, Any]:
         """As for `Matcher`."""
-        return {"ratio": self.ratio} if "ratio" in self.method else {}
+        ratio = {"ratio": self.ratio} if "ratio" in self.method else {}
+        return {"method": self.method, **ratio}
 
     def match(self, features1: Features, features2: Features) -> Matches:
         """As for `Matcher`; ascending in the first features."""

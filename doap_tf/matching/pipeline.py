@@ -13,8 +13,6 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from doap_tf.errors import InputError, error_line, is_out_of_memory
 from doap_tf.files import contents_sha256, write_atomically
 from doap_tf.matching.cameras import Cameras
@@ -25,7 +23,7 @@ from doap_tf.matching.image_matching import match_features
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
-from doap_tf.matching.shortlist import Codebook, ReadFeatures, make_signatures, retrieval_pairs
+from doap_tf.matching.shortlist import ReadFeatures, make_signatures, retrieval_pairs
 from doap_tf.matching.verifier import Verifier
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
@@ -72,12 +70,10 @@ class Pipeline:
         ...     pipeline.write(images, outcome, "colmap")
     """
 
+    _make_signatures: Callable = staticmethod(make_signatures)
+
     def __init__(
-        self,
-        folder: str | os.PathLike,
-        extractor: Extractor,
-        matcher: Matcher,
-        verifier: Verifier,
+        self, folder: str | os.PathLike, extractor: Extractor, matcher: Matcher, verifier: Verifier
     ):
         self.folder = pathlib.Path(folder)
         self.extractor, self.matcher, self.verifier = extractor, matcher, verifier
@@ -89,7 +85,7 @@ class Pipeline:
         self.store = MatchStore(
             self.folder / _STORE,
             {"descriptor": extractor.name, **extractor.settings()},
-            {"matcher": [matcher.name, matcher.settings()], "verifier": verifier.settings()},
+            {"matcher": _matcher_settings(matcher), "verifier": verifier.settings()},
         )
 
     def __enter__(self) -> Pipeline:
@@ -173,13 +169,7 @@ class Pipeline:
     def retrieval_pairs(self, names: Sequence[str], neighbours: int) -> list[Pair]:
         """Returns every image with those that look most like it; `shortlist.json` keeps them."""
         record = self.folder / "shortlist.json"
-        return retrieval_pairs(names, self.store, neighbours, record, self.make_signatures)
-
-    def make_signatures(
-        self, names: Sequence[str], read: ReadFeatures, codebook: Codebook
-    ) -> np.ndarray:
-        """Does what `doap_tf.matching.shortlist.make_signatures` does."""
-        return make_signatures(names, read, codebook)
+        return retrieval_pairs(names, self.store, neighbours, record, self._make_signatures)
 
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """Matches and verifies pairs that are not stored; returns the reasons of failures."""
@@ -262,7 +252,11 @@ def collection_report(
 def all_settings(extractor: Extractor, matcher: Matcher, verifier: Verifier) -> dict[str, Any]:
     """Returns the settings of all steps, for records."""
     features = {"descriptor": extractor.name, **extractor.settings()}
-    return {**features, "method": matcher.name, **matcher.settings(), **verifier.settings()}
+    return features | _matcher_settings(matcher) | verifier.settings()
+
+
+def _matcher_settings(matcher: Matcher) -> dict[str, Any]:
+    return {"method": type(matcher).__name__, **matcher.settings()}
 
 
 def _begin(extractor: Extractor, path: str | os.PathLike) -> Callable[[], Features]:

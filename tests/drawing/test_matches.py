@@ -2,8 +2,9 @@ import cv2
 import numpy as np
 import pytest
 
+from doap_tf.drawing.matches import draw_frames, draw_matches
 from doap_tf.features import similarity_frames
-from doap_tf.matching import Features, PairMatches, draw_frames, draw_matches
+from doap_tf.matching import Features, PairMatches
 
 GREY = np.full((200, 300), 90, np.uint8)
 

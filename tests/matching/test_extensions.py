@@ -14,12 +14,12 @@ from doap_tf.matching import (
     OpenCVExtractor,
     Pipeline,
     Verifier,
-    as_grey,
     exhaustive_pairs,
     find_images,
     match_features,
     write_matches,
 )
+from doap_tf.readers.images import as_grey
 from tests.matching.scene import corner_error, views
 
 
@@ -57,8 +57,6 @@ class Gradients:
 
 class Nearby:
     """A matcher: the nearest descriptor among the features within a distance in the image."""
-
-    name = "nearby"
 
     def __init__(self, radius):
         self.radius = radius
@@ -111,14 +109,14 @@ def test_a_collection(images, tmp_path, output_format):
         )
     assert len(outcome.pairs) == 3 and not outcome.failures | outcome.failed_pairs
     assert all((tmp_path / "out" / name).is_file() for name in (*written, "index.html"))
-    settings = {"descriptor": "gradients", "count": 400, "method": "nearby", "radius": 90}
+    settings = {"descriptor": "gradients", "count": 400, "method": "Nearby", "radius": 90}
     assert settings.items() <= report["settings"].items()
-    assert "gradients, nearby, fundamental" in (tmp_path / "out/index.html").read_text("utf-8")
+    assert "gradients, Nearby, fundamental" in (tmp_path / "out/index.html").read_text("utf-8")
 
 
 def test_a_store_tells_them_from_others(images, tmp_path):
     class Other(Nearby):
-        name = "other"
+        pass
 
     def matched(extractor, matcher):
         with Pipeline(tmp_path / "out", extractor, matcher, Verifier()) as pipeline:
@@ -127,12 +125,12 @@ def test_a_store_tells_them_from_others(images, tmp_path):
             return pipeline.match(pairs), [pipeline.store.read_pair(*pair) for pair in pairs]
 
     counts = {
-        (matcher.name, matcher.radius): sum(
+        (type(matcher), matcher.radius): sum(
             len(pair.indices) for pair in matched(Gradients(), matcher)[1]
         )
         for matcher in (Nearby(90), Nearby(3), Other(3), Nearby(90))
     }
-    assert counts["nearby", 90] > counts["nearby", 3] == counts["other", 3]
+    assert counts[Nearby, 90] > counts[Nearby, 3] == counts[Other, 3]
     with pytest.raises(InputError, match="count = 400, not 50"):
         matched(Gradients(50), Nearby(90))
 
