@@ -4,6 +4,7 @@ import abc
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import os
 import pathlib
 import shutil
@@ -59,6 +60,11 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         cls.code_path = tfds.core.Path(sys.modules[cls.__module__].__file__)
         cls.pkg_dir_path = cls.code_path.parent
 
+    def __new__(cls, **kwargs: Any):
+        builder = super().__new__(cls)
+        builder._arguments = kwargs  # what makes the builder again from a pickle
+        return builder
+
     def __init__(self, *, source: str | os.PathLike | None = None, **kwargs: Any):
         config = kwargs.get("config")
         names = [config.name for config in self.BUILDER_CONFIGS]
@@ -71,7 +77,9 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         self._source = None if source is None else pathlib.Path(source).expanduser()
         self._downloads: pathlib.Path | None = None
         super().__init__(**kwargs)
-        self._original_state["source"] = source
+
+    def __reduce__(self) -> tuple:
+        return functools.partial(type(self), **self._arguments), ()
 
     @classmethod
     def for_training(
@@ -130,7 +138,7 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         config = dataclasses.replace(config, try_download_gcs=False)
         root = pathlib.Path(self.data_dir_root)
         try:
-            with self._locked(root), self._scratch_folder(root / f".{self.name}.scratch"):
+            with self._alone(root):
                 # Another process may have prepared it while this one waited for the lock.
                 if reuse and self._is_complete():
                     self._use_prepared()
@@ -168,7 +176,8 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
         return (pathlib.Path(self.data_path) / "dataset_info.json").exists()
 
     @contextlib.contextmanager
-    def _locked(self, root: pathlib.Path) -> Iterator[None]:
+    def _alone(self, root: pathlib.Path) -> Iterator[None]:
+        """Waits for other processes that prepare the dataset; makes a folder to unpack archives."""
         root.mkdir(parents=True, exist_ok=True)
         with (root / f".{self.name}.lock").open("w") as lock:
             try:
@@ -176,18 +185,13 @@ class PreparedOnceBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=Tru
             except BlockingIOError:
                 logging.info("waiting for another process that prepares %s in %s", self.name, root)
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
-    @contextlib.contextmanager
-    def _scratch_folder(self, folder: pathlib.Path) -> Iterator[None]:
-        """Makes the folder for unpacking archives, and empties it of what a killed run left."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        self._scratch = folder
-        try:
-            yield
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            self._scratch = root / f".{self.name}.scratch"
+            shutil.rmtree(self._scratch, ignore_errors=True)  # what a killed run left
+            self._scratch.mkdir()
+            try:
+                yield
+            finally:
+                shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _use_prepared(self) -> None:
         # It may have appeared after this builder was made.

@@ -85,14 +85,6 @@ class Builder(CutPatchesBuilder):
             config=dataclasses.replace(known[place], name=f"{place}_{self._hash[:16]}"),
             **kwargs,
         )
-        # What makes the builder again from a pickle.
-        self._original_state.update(
-            config=place,
-            settings=settings,
-            validation_fraction=validation_fraction,
-            parts=parts,
-            processes=processes,
-        )
 
     @classmethod
     def for_training(cls, *args: Any, **options: Any) -> CutPatchesBuilder:

@@ -31,7 +31,6 @@ class Builder(SourceBuilder):
     def __init__(self, *, split: str = "a", **kwargs: Any):
         super().__init__(**kwargs)
         self._benchmark_split = split
-        self._original_state["split"] = split
 
     def part_splits(self, part: str) -> list[str]:
         if self._benchmark_split == "all":

@@ -106,16 +106,6 @@ class Builder(CutPatchesBuilder):
             ),
             **kwargs,
         )
-        # What makes the builder again from a pickle.
-        self._original_state.update(
-            config=None,
-            kind=kind,
-            settings=settings,
-            validation_fraction=validation_fraction,
-            parts=parts,
-            processes=processes,
-            beam_options=beam_options,
-        )
 
     @classmethod
     def for_training(
