@@ -72,7 +72,7 @@ def load_images(path: str | os.PathLike) -> DenseImages:
     except (KeyError, ValueError, zipfile.BadZipFile, tf.errors.InvalidArgumentError) as error:
         raise InputError(
             f"{os.fspath(path)} holds no images for dense networks ({one_line(error)}): write it "
-            "again with --source."
+            "again from its photographs."
         ) from error
 
 
