@@ -1,3 +1,4 @@
+import functools
 import pathlib
 
 import numpy as np
@@ -42,6 +43,11 @@ def groups() -> PatchGroups:
 @pytest.fixture(scope="session")
 def networks() -> dict[str, DescriptorNetwork]:
     """Networks with one trained trunk: "real", "real_st" and "binary_st"."""
+    return _trained_networks()
+
+
+@functools.cache  # a session fixture is made anew for each conftest.py that imports it
+def _trained_networks() -> dict[str, DescriptorNetwork]:
     tf.keras.utils.set_random_seed(0)
     training = _groups(200, 2, seed=0)
     real = DescriptorNetwork(128, width=0.25, dropout=0.0, magnification=4.0)
@@ -57,7 +63,7 @@ def networks() -> dict[str, DescriptorNetwork]:
         optimizer.apply_gradients(zip(gradients, real.trainable_variables, strict=True))
 
     rng = np.random.default_rng(0)
-    for _ in range(40):
+    for _ in range(16):
         chosen = rng.choice(training.group_count, 64, replace=False)
         rows = training.rows_by_group.reshape(-1, 2)[chosen].ravel()
         step(patches[rows], np.repeat(chosen, 2))
@@ -84,7 +90,8 @@ def _with_transformer(network: DescriptorNetwork, head: str) -> DescriptorNetwor
 @pytest.fixture(scope="session")
 def exports(networks, tmp_path_factory) -> pathlib.Path:
     """A folder with the models "real" and "binary_st", one version each."""
-    directory = tmp_path_factory.mktemp("exports")
-    for name in ("real", "binary_st"):
-        export_saved_model(networks[name], directory / name, training_record={"seed": 7})
+    directory = tmp_path_factory.getbasetemp() / "exports"
+    if not directory.exists():  # as above
+        for name in ("real", "binary_st"):
+            export_saved_model(networks[name], directory / name, training_record={"seed": 7})
     return directory
