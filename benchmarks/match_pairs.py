@@ -5,12 +5,12 @@ python benchmarks/match_pairs.py --data=oxford --pairs=graf/3 --models=learned:d
 python benchmarks/match_pairs.py --data=oxford --models=doap-128 --magnifications=14,8+28 --by_pair
 
 A model is DETECTOR:DESCRIPTOR, or a descriptor alone on DoG keypoints. Detectors are those of
-match_main.py, with `_upright` behind them for upright keypoints, and the peers orb, aliked and
-r2d2, whose descriptors are called `own`.
+match_main.py, with `_upright` behind them for upright keypoints, OpenCV's orb and akaze, and the
+peers aliked and r2d2, whose descriptors are called `own`.
 
 - repeated: share of the keypoints in the common area that the other image has within the tolerance.
 - found: how many keypoints of the first image the second has within the tolerance, one to one, at
-  nearly their scale and orientation. Right matches may be more, as only their places are judged.
+  nearly their scale and orientation. Right matches may be more, as only their positions are judged.
 - right: number of mutual nearest neighbours that the homography maps to within the tolerance of
   each other; share: of all matches.
 - AUC: area under the curve of homographies with a mean corner error of at most 0 to 1, 3, 5 px, as
@@ -31,6 +31,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 from absl import flags
 
@@ -50,6 +51,7 @@ from doap_tf.features.frames import transform_points
 from doap_tf.matching import (
     DescriptorExtractor,
     Features,
+    OpenCVExtractor,
     PairMatches,
     match_features,
 )
@@ -71,6 +73,10 @@ _MODELS = (
     "learned_upright:doap-128",
 )
 _PEERS = ("aliked", "r2d2")
+_OPENCV: dict[str, Callable[[int | None], cv2.Feature2D]] = {
+    "orb": lambda count: cv2.ORB.create(count or 100_000),  # must be told how many to look for
+    "akaze": lambda count: cv2.xfeatures2d.AKAZE.create(),
+}
 _UPRIGHT = "_upright"
 _FIXED = ("sift", "rootsift", "own")  # descriptors whose magnification is fixed
 _LIMITS = (1, 3, 5)  # of corner errors, in pixels
@@ -129,18 +135,18 @@ class Scene:
         self.images = [np.ascontiguousarray(image[..., ::-1]) for image in sequence.images]
         self.homographies = sequence.homographies
         self._detectors = detectors
-        self._found: dict[tuple[str, int], tuple[Any, float]] = {}
+        self._detected: dict[tuple[str, int], tuple[Any, float]] = {}
 
     def extract(self, model: Model, number: int) -> Extraction:
         """Returns the features of an image, counted from 1."""
         image = self.images[number - 1]
         key = model.detector, number
-        if key not in self._found:
-            self._found[key] = _timed(self._detectors[model.detector], image)
-        found, detect_seconds = self._found[key]
+        if key not in self._detected:
+            self._detected[key] = _timed(self._detectors[model.detector], image)
+        detected, detect_seconds = self._detected[key]
         if model.extractor is None:
-            return Extraction(found, (detect_seconds, 0.0))
-        features, describe_seconds = _timed(model.extractor.describe, image, found.frames)
+            return Extraction(detected, (detect_seconds, 0.0))
+        features, describe_seconds = _timed(model.extractor.describe, image, detected.frames)
         return Extraction(features, (detect_seconds, describe_seconds))
 
 
@@ -184,16 +190,16 @@ def _measure(
         scene = Scene(pathlib.Path(FLAGS.data) / sequence, detectors)
         for name, keys_of_model in itertools.groupby(keys, lambda key: key[0]):
             extract = functools.cache(functools.partial(scene.extract, models[name]))
-            for _, place, count in keys_of_model:
-                number = int(place.rpartition("/")[2])
+            for _, pair_name, count in keys_of_model:
+                number = int(pair_name.rpartition("/")[2])
                 one, two = extract(1), extract(number)
                 pair = match_features(one.strongest(count), two.strongest(count))
                 if FLAGS.pictures:
-                    title = f"{place} {name} {count}"
+                    title = f"{pair_name} {name} {count}"
                     _draw(scene.images[0], scene.images[number - 1], pair, title)
                 yield {
                     "model": name,
-                    "pair": place,
+                    "pair": pair_name,
                     "keypoints": count,
                     "tolerances": tolerances,
                     **_scores(pair, scene.homographies[number - 2], tolerances),
@@ -289,7 +295,7 @@ def _names() -> dict[str, tuple[str, str, list[float] | None]]:
 
 def _model(detector: str, descriptor: str, magnifications: list[float] | None) -> Model:
     if descriptor == "own":
-        if detector not in ("orb", *_PEERS):
+        if detector not in (*_OPENCV, *_PEERS):
             raise InputError(f"{detector} has no descriptor of its own: name one in --models.")
         return Model(detector, None)
     kind = "dog" if detector in _PEERS else detector.removesuffix(_UPRIGHT)
@@ -298,8 +304,8 @@ def _model(detector: str, descriptor: str, magnifications: list[float] | None) -
 
 def _detector(name: str, max_keypoints: int) -> _Detector:
     count = max_keypoints or None
-    if name == "orb":
-        return peers.Orb(count).extract
+    if name in _OPENCV:
+        return OpenCVExtractor(_OPENCV[name](count), count).extract
     if name in _PEERS:
         folder = FLAGS[name].value
         if not folder:

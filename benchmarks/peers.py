@@ -1,4 +1,4 @@
-"""Keypoints with descriptors of their own: OpenCV's ORB, and the networks ALIKED and R2D2.
+"""Keypoints with descriptors of their own: the networks ALIKED and R2D2.
 
 The networks are imported from folders that hold their repositories, github.com/Shiaoming/ALIKED and
 github.com/naver/r2d2, with their weights, and need PyTorch and torchvision. Each class takes the
@@ -19,27 +19,11 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.features.detectors import RADIUS_PER_SIZE
-from doap_tf.features.frames import frames_from_keypoints, similarity_frames
+from doap_tf.features.frames import similarity_frames
 from doap_tf.matching import Features
-from doap_tf.readers.images import as_grey
 
-_ALL = 100_000  # OpenCV and ALIKED must be told how many to look for
+_ALL = 100_000  # ALIKED must be told how many to look for
 _RADIUS = 1.6  # of a network's keypoints, in pixels of the image that it saw
-
-
-class Orb:
-    """ORB as OpenCV detects and describes it."""
-
-    def __init__(self, max_keypoints: int | None):
-        self._orb = cv2.ORB.create(nfeatures=max_keypoints or _ALL)
-
-    def extract(self, image: np.ndarray) -> Features:
-        keypoints, rows = self._orb.detectAndCompute(as_grey(image), None)
-        rows = np.zeros((0, 32), np.uint8) if rows is None else rows
-        frames = frames_from_keypoints(keypoints, RADIUS_PER_SIZE["orb"])
-        responses = np.array([keypoint.response for keypoint in keypoints])
-        return _features(image, frames, responses, rows, None, cv2.NORM_HAMMING)
 
 
 class Aliked:
@@ -60,10 +44,10 @@ class Aliked:
 
         with torch.inference_mode():
             features, scores = self._network.extract_dense_map(_as_tensor(image))
-            (places,), (responses,), _ = self._network.dkd(scores)
-            (rows,), _ = self._network.desc_head(features, [places])
+            (points,), (responses,), _ = self._network.dkd(scores)
+            (rows,), _ = self._network.desc_head(features, [points])
         height, width = image.shape[:2]
-        x, y = (places.numpy().T + 1) / 2 * [[width - 1], [height - 1]]
+        x, y = (points.numpy().T + 1) / 2 * [[width - 1], [height - 1]]
         frames = similarity_frames(x, y, _RADIUS)
         return _features(image, frames, responses.numpy(), rows.numpy())
 
@@ -81,11 +65,11 @@ class R2d2:
 
     def extract(self, image: np.ndarray) -> Features:
         normalised = self._module.norm_RGB(np.ascontiguousarray(image[..., ::-1]))[None]
-        places, rows, scores = (
-            part.numpy()
-            for part in self._module.extract_multiscale(self._network, normalised, self._maxima)
+        points, rows, scores = (
+            array.numpy()
+            for array in self._module.extract_multiscale(self._network, normalised, self._maxima)
         )
-        x, y, size = places.T
+        x, y, size = points.T
         frames = similarity_frames(x, y, size / 32 * _RADIUS)  # 32: the finest
         return _features(image, frames, scores, rows, self._max_keypoints)
 
@@ -96,13 +80,12 @@ def _features(
     responses: np.ndarray,
     rows: np.ndarray,
     max_keypoints: int | None = None,
-    norm: int = cv2.NORM_L2,
 ) -> Features:
     """The strongest keypoints first."""
     order = np.argsort(-responses, kind="stable")[:max_keypoints]
     height, width = image.shape[:2]
     responses = responses[order].astype(np.float32)
-    return Features(frames[order], responses, rows[order], norm, (width, height))
+    return Features(frames[order], responses, rows[order], cv2.NORM_L2, (width, height))
 
 
 def _import(folder: str, name: str, peer: str) -> types.ModuleType:

@@ -71,17 +71,17 @@ def find_images(patterns: str) -> dict[str, BeamPath]:
     for pattern in patterns.split(","):
         fixed = re.split(r"[*?[]", pattern)[0]
         folder = pattern.rstrip("/")
-        found = find(f"{folder}/**") if fixed == pattern else []
-        found = [path for path in found if path.lower().endswith(tuple(IMAGE_SUFFIXES))]
-        if not found:
-            found, folder = find(pattern), fixed.rpartition("/")[0]
-        if not found:
+        below = find(f"{folder}/**") if fixed == pattern else []
+        images = [path for path in below if path.lower().endswith(tuple(IMAGE_SUFFIXES))]
+        if not images:
+            images, folder = find(pattern), fixed.rpartition("/")[0]
+        if not images:
             raise InputError(f"no image file matches {pattern!r}.")
         folders.append(folder)
-        files.update(found)
+        files.update(images)
     levels = zip(*(folder.split("/") for folder in folders), strict=False)
-    shared = itertools.takewhile(lambda parts: len(set(parts)) == 1, levels)
-    start = sum(len(parts[0]) + 1 for parts in shared)
+    shared = itertools.takewhile(lambda names: len(set(names)) == 1, levels)
+    start = sum(len(names[0]) + 1 for names in shared)
     return {path[start:]: BeamPath(path) for path in sorted(files)}
 
 

@@ -28,7 +28,7 @@ _CIRCLE = np.linspace(0, 2 * np.pi, 41)
 
 
 class MatchedPair(Protocol):
-    """The part of `doap_tf.matching.PairMatches` that is drawn."""
+    """What is drawn of `doap_tf.matching.PairMatches`."""
 
     @property
     def features1(self) -> Any:
@@ -87,7 +87,7 @@ def draw_matches(
     height = max(panel.height for panel in panels)
     left = _GAP
     for panel in panels:
-        panel.place(left, _HEADER + (height - panel.height) / 2)
+        panel.move_to(left, _HEADER + (height - panel.height) / 2)
         left += panel.width + _GAP
     # Wide enough for the header above small images.
     figure, axes = _canvas(max(left, 720), _HEADER + height + _GAP)
@@ -135,7 +135,7 @@ def draw_frames(
         uint8 BGR [H, W, 3].
     """
     panel = _Panel(image, (1200, 900))
-    panel.place(_GAP, _HEADER)
+    panel.move_to(_GAP, _HEADER)
     figure, axes = _canvas(max(panel.width + 2 * _GAP, 720), _HEADER + panel.height + _GAP)
     panel.show(axes)
     shown = frames[:max_frames]
@@ -166,7 +166,7 @@ class _Panel:
         self.width, self.height = width * self.zoom, height * self.zoom
         self.left = self.top = 0.0
 
-    def place(self, left: float, top: float) -> None:
+    def move_to(self, left: float, top: float) -> None:
         self.left, self.top = left, top
 
     @property

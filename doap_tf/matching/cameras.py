@@ -95,7 +95,7 @@ class Cameras:
         self._sharing = sharing
         self._model = model
         self._intrinsics = intrinsics
-        self._found: dict[Hashable, tuple[int, Camera]] = {}
+        self._cameras: dict[Hashable, tuple[int, Camera]] = {}
 
     def find(self, name: str, size: tuple[int, int]) -> tuple[int, Camera]:
         """Returns the number, from 1, and the camera of an image of a width and a height."""
@@ -110,9 +110,9 @@ class Cameras:
             key = size, exif.make, exif.model, exif.equivalent or exif.focal_length
         else:
             key = name
-        if key not in self._found:
-            self._found[key] = len(self._found) + 1, self._camera(exif, size)
-        number, camera = self._found[key]
+        if key not in self._cameras:
+            self._cameras[key] = len(self._cameras) + 1, self._camera(exif, size)
+        number, camera = self._cameras[key]
         if camera.size != size:
             raise InputError(
                 f"a single camera takes images of one size, but {name} has "
@@ -124,15 +124,15 @@ class Cameras:
     def _camera(self, exif: Exif, size: tuple[int, int]) -> Camera:
         width, height = size
         if self._intrinsics is None:
-            found = focal_length(exif, size)
-            focal = found or _DEFAULT_FOCAL_LENGTH * max(size)
+            known = focal_length(exif, size)
+            focal = known or _DEFAULT_FOCAL_LENGTH * max(size)
             values = {"f": focal, "fx": focal, "fy": focal, "cx": width / 2, "cy": height / 2}
         else:
-            found = 1
+            known = 1
             (fx, _, cx), (_, fy, cy), _ = self._intrinsics
             values = {"f": (fx + fy) / 2, "fx": fx, "fy": fy, "cx": cx + 0.5, "cy": cy + 0.5}
         parameters = [float(values.get(name, 0)) for name in CAMERA_MODELS[self._model]]
-        return Camera(self._model, size, parameters, found is not None)
+        return Camera(self._model, size, parameters, known is not None)
 
 
 def read_exif(image: str | os.PathLike | IO[bytes]) -> Exif:

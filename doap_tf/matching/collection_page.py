@@ -51,14 +51,14 @@ def write_collection_page(
         f"Fewest {counts[-1]}": verified[_SHOWN:][-_SHOWN:],
         f"No {geometry} found": failed[-_SHOWN:],
     }
-    parts = [
+    elements = [
         '<p class="quiet">' + html.escape(_in_words(settings)) + "</p>",
         "<p>" + " · ".join(f'<a href="{link}">{link}</a>' for link in links) + "</p>",
     ]
     for heading, chosen in shown.items():
         if chosen:
-            parts.append(f"<h2>{heading}</h2>")
-        parts += [_figure(store, images, pair, geometry) for pair in chosen]
+            elements.append(f"<h2>{heading}</h2>")
+        elements += [_figure(store, images, pair, geometry) for pair in chosen]
     tables = {
         "Pairs": {_title(pair): {name: pair[name] for name in counts} for pair in ranked},
         "Images": {name: {"keypoints": count} for name, count in report["images"].items()},
@@ -68,12 +68,12 @@ def write_collection_page(
     for heading, rows in tables.items():
         if rows:
             first = dict(list(rows.items())[:_ROWS])
-            parts += [f"<h2>{heading}</h2>", Table(first, "", _form).html()]
+            elements += [f"<h2>{heading}</h2>", Table(first, "", _form).html()]
         if len(rows) > _ROWS:
-            parts.append(f'<p class="quiet">The first {_ROWS:,} of {len(rows):,}.</p>')
+            elements.append(f'<p class="quiet">The first {_ROWS:,} of {len(rows):,}.</p>')
     with write_atomically(path) as temporary:
         title = f"Matches of {len(report['images']):,} images"
-        temporary.write_text(web_page(title, parts), "utf-8")
+        temporary.write_text(web_page(title, elements), "utf-8")
 
 
 def _figure(

@@ -9,42 +9,27 @@ import numpy as np
 
 from doap_tf.features.detectors import radius_per_size
 from doap_tf.features.frames import frames_from_keypoints
+from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.metrics import NORM_HAMMING
 
 
-class Feature2D(abc.ABC):
+class Feature2D(Extractor, abc.ABC):
     """An `Extractor` that takes the place of a `cv2.Feature2D`.
 
     Attributes:
-        name: Of the extractor.
         detector: Whose `KeyPoint.size` is meant; see `doap_tf.features.detectors`. For all but
             OpenCV's own it is twice the radius.
     """
 
-    name: str
+    name: str = ""
     detector: Any = None
-
-    @property
-    @abc.abstractmethod
-    def norm(self) -> int:
-        """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""
 
     @property
     @abc.abstractmethod
     def dimension(self) -> int:
         """Number of values or bits of a descriptor."""
-
-    @abc.abstractmethod
-    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
-        """Detects and describes."""
-
-    @abc.abstractmethod
-    def describe(
-        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
-    ) -> Features:
-        """Describes given affine frames [N, 2, 3], in order; without responses they are zero."""
 
     def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
         """Detects only."""

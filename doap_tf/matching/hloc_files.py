@@ -56,10 +56,7 @@ def write_hloc(
     check_pair_names(pairs)
     folder = pathlib.Path(folder)
     counts = {}
-    with (
-        write_atomically(folder / "features.h5") as path,
-        h5py.File(path, "w") as file,
-    ):
+    with write_atomically(folder / "features.h5") as path, h5py.File(path, "w") as file:
         for name in names:
             features = store.read_features(name)
             counts[name] = len(features.frames)
@@ -74,10 +71,7 @@ def write_hloc(
             )
             group["scores"] = features.responses
             group["image_size"] = np.array(features.image_size)
-    with (
-        write_atomically(folder / "matches.h5") as path,
-        h5py.File(path, "w") as file,
-    ):
+    with write_atomically(folder / "matches.h5") as path, h5py.File(path, "w") as file:
         for pair in pairs:
             indices, scores, inliers, _ = store.read_pair(*pair)
             group = file.create_group(pair_name(*pair))

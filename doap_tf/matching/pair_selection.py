@@ -22,8 +22,8 @@ def sequential_pairs(names: Sequence[str], overlap: int) -> list[Pair]:
         raise InputError(f"overlap must be at least 1, not {overlap}.")
     return [
         (first, second)
-        for place, first in enumerate(names)
-        for second in names[place + 1 : place + 1 + overlap]
+        for index, first in enumerate(names)
+        for second in names[index + 1 : index + 1 + overlap]
     ]
 
 
@@ -52,23 +52,23 @@ def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:
             (line[: gap.start()].strip(), line[gap.end() :].strip())
             for gap in re.finditer(r"\s+", line)
         }
-        found = [pair for pair in halves if known.issuperset(pair)]
-        if len(found) > 1:
+        readings = [pair for pair in halves if known.issuperset(pair)]
+        if len(readings) > 1:
             raise InputError(
                 f"{path}, line {number}: {line!r} names a pair in more than one way; rename images."
             )
         words = line.split()
-        if not found and len(words) == 2:
+        if not readings and len(words) == 2:
             unknown = next(name for name in words if name not in known)
             raise InputError(
                 f"{path}, line {number}: {unknown!r} is not one of the {len(names)} images, "
                 f"whose names are like {next(iter(names), '')!r}."
             )
-        if not found or found[0][0] == found[0][1]:
+        if not readings or readings[0][0] == readings[0][1]:
             raise InputError(
                 f"{path}, line {number}: expected the names of two images, not {line!r}."
             )
-        pairs.setdefault(frozenset(found[0]), found[0])
+        pairs.setdefault(frozenset(readings[0]), readings[0])
     if not pairs:
         raise InputError(f"{path} names no pair.")
     return list(pairs.values())

@@ -32,12 +32,7 @@ ESTIMATORS: dict[str, dict[str, int]] = {
         "loIterations": 10,
         "loSampleSize": 50,
     },
-    "gc_ransac": {
-        **_MSAC,
-        "loMethod": cv2.LOCAL_OPTIM_GC,
-        "loIterations": 25,
-        "loSampleSize": 20,
-    },
+    "gc_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_GC, "loIterations": 25, "loSampleSize": 20},
     "lo_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_INNER_AND_ITER_LO, "loIterations": 10},
     "prosac": {
         **_MSAC,
