@@ -61,6 +61,11 @@ class Entry:
         return {dataset: TERMS[dataset] for dataset in datasets if dataset in TERMS}
 
 
+_DESCRIPTORS = (
+    *("doap-128", "doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
+    *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
+    *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
+)
 _PHOTOGRAPHS = ("bsds500", "urban100")
 _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
@@ -72,17 +77,7 @@ _SEQUENCES = ("hpatches/v_wormhole", "hpatches/v_birdwoman")
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        Entry("doap-128", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-128-patch", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-256b", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-256b-patch", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-fast-128", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-fast-256b", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-mobile-256b", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-st-128", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-st-128-patch", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-st-256b", "descriptor", _PATCHES, _SEQUENCES),
-        Entry("doap-tiny-256b", "descriptor", _PATCHES, _SEQUENCES),
+        *(Entry(name, "descriptor", _PATCHES, _SEQUENCES) for name in _DESCRIPTORS),
         Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), ("oxford", *_SEQUENCES)),
     )
 }
