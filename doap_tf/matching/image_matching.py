@@ -7,6 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from doap_tf.catalogue import registered
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import Detector
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
@@ -54,7 +55,7 @@ def match_images(
             path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
             describe keypoints of their own.
         detector, max_keypoints, magnification: As for `DescriptorExtractor`.
-        method: One of `METHODS`, or a `Matcher`.
+        method: One of `METHODS`, a `Matcher`, or the name of one that is registered.
         ratio: Lowe's ratio, for the methods that use it.
         geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
 
@@ -65,9 +66,11 @@ def match_images(
         >>> pair = doap_tf.match_images(cv2.imread("a.jpg"), cv2.imread("b.jpg"), "doap-128")
         >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
     """
-    matcher = NearestNeighbours(method, ratio) if isinstance(method, str) else method
+    matcher = registered(method, "matcher")
+    if isinstance(matcher, str):
+        matcher = NearestNeighbours(matcher, ratio)
     verifier = Verifier(geometry, threshold, intrinsics1, intrinsics2, seed, estimator)
-    extractor = descriptor
+    extractor = descriptor = registered(descriptor, "extractor")
     if isinstance(descriptor, cv2.Feature2D):
         extractor = OpenCVExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):

@@ -8,6 +8,8 @@ import doap_tf
 from doap_tf import catalogue
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import check_detector, detect, detects_circles, radius_per_size
+from doap_tf.features.frames import similarity_frames
+from doap_tf.matching import Features, Matches
 from doap_tf.zoo import from_pretrained, list_pretrained, load_descriptor, register
 
 
@@ -62,9 +64,33 @@ def test_a_detector():
         load_descriptor("centre")
 
 
-@pytest.mark.parametrize("kind", ["extractor", "matcher"])
-def test_other_kinds(kind):
-    assert list_pretrained(kind) == []
-    toy = object()
-    register("toy", kind, lambda: toy)
-    assert list_pretrained(kind) == ["toy"] and from_pretrained("toy") is toy
+class Grid:
+    """Features at four fixed points, described by their position in the list."""
+
+    name, norm = "grid", cv2.NORM_L2
+
+    def extract(self, image, mask=None):
+        frames = similarity_frames(*np.array([[10, 90, 10, 90], [10, 10, 90, 90], [5] * 4]))
+        rows = np.eye(4, dtype=np.float32)
+        return Features(frames, np.zeros(4, np.float32), rows, self.norm, image.shape[::-1])
+
+
+class Reversed:
+    """Matches the first feature with the last, and so on."""
+
+    name = "reversed"
+
+    def match(self, features1, features2):
+        count = len(features1.frames)
+        indices = np.stack([np.arange(count), np.arange(count)[::-1]], axis=1)
+        return Matches(indices, np.ones(count, np.float32))
+
+
+def test_an_extractor_and_a_matcher():
+    register("grid", "extractor", Grid)
+    register("reversed", "matcher", Reversed)
+    assert list_pretrained("extractor") == ["grid"] and list_pretrained("matcher") == ["reversed"]
+    assert isinstance(from_pretrained("reversed"), Reversed)
+    image = np.zeros((100, 100), np.uint8)
+    pair = doap_tf.match_images(image, image, "grid", method="reversed")
+    np.testing.assert_array_equal(pair.points2, pair.points1[::-1])
