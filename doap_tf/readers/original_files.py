@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import functools
 import hashlib
 import pathlib
 import shutil
@@ -172,5 +173,12 @@ def fingerprint(path: pathlib.Path) -> str:
     files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
     for file in progress(files, f"reading {path.name}", unit="file", leave=False):
         name = "" if file == path else file.relative_to(path).as_posix()
-        digest.update(f"{name}\0{contents_sha256(file)}".encode())
+        status = file.stat()
+        sha256 = _file_sha256(file, status.st_size, status.st_mtime_ns)
+        digest.update(f"{name}\0{sha256}".encode())
     return digest.hexdigest()
+
+
+@functools.cache  # a run asks for the same gigabytes several times
+def _file_sha256(path: pathlib.Path, size: int, modified: int) -> str:
+    return contents_sha256(path)
