@@ -1,4 +1,4 @@
-"""What all trunks share: convolutions one after the other, the last as large as what they leave."""
+"""What all trunks share: a chain of convolutions, the last of which covers its whole input."""
 
 from typing import Any, NamedTuple
 

@@ -34,7 +34,7 @@ _SIGMAS = 1.6 * 2 ** (np.arange(14) / 4)  # radii that a keypoint may have, in p
 _KERNEL_SIDE, _KERNEL_REACH = 17, 4.0  # of the Laplacian of a Gaussian, in samples and in σ
 _LEAST_RADIUS = 1.0  # in pixels; smaller views would be enlarged
 _MAX_TURN = np.pi / 8  # of an observed orientation from the cameras'; UBC PhotoTour's tolerance
-_FAR = 2.0  # distance of two points over the sum of their patches' reach that is far apart
+_FAR = 2.0  # points are far apart beyond this distance over the sum of their patches' reaches
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,7 +78,7 @@ def from_pretrained(
     if backend not in ("auto", getattr(loaded, "backend", backend)):
         raise InputError(
             f"{name_or_path} is for the backend {loaded.backend}, not {backend}: "
-            "`export_main.py` makes .tflite files of .keras files, nothing the reverse."
+            "`export_main.py` makes .tflite files of .keras files; there is no way back."
         )
     return loaded
 
