@@ -7,6 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from doap_tf.catalogue import registered
 from doap_tf.descriptors import FrameDescriptor
 from doap_tf.descriptors.opencv_sift import SiftDescriptor
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
@@ -155,8 +156,7 @@ class DescriptorExtractor(Feature2D):
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""
         described = getattr(self.frame_descriptor, "descriptor", None)
         sha256 = detector_sha256(self.detector)
-        objects = {"descriptor": self._descriptor, "detector": self.detector}
-        return {
+        settings = {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
             "backend": getattr(described, "backend", None),
@@ -167,13 +167,13 @@ class DescriptorExtractor(Feature2D):
             "max_keypoints": self.max_keypoints,
             "oriented": self.oriented,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
-            **{
-                f"{kind}_settings": settings
-                for kind, component in objects.items()
-                if not isinstance(component, str | os.PathLike)
-                and (settings := component_settings(component))
-            },
         }
+        for kind, given in (("descriptor", self._descriptor), ("detector", self.detector)):
+            component = registered(given, kind)
+            named = isinstance(component, str | os.PathLike)
+            if not named and (own := component_settings(component)):
+                settings[f"{kind}_settings"] = own
+        return settings
 
     def _features(self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray) -> Features:
         height, width = image.shape

@@ -7,7 +7,7 @@ from doap_tf.errors import InputError
 from doap_tf.features import LearnedDetector
 from doap_tf.matching import DescriptorExtractor, MatchStore
 from doap_tf.matching.component_settings import component_settings
-from doap_tf.zoo import load_descriptor
+from doap_tf.zoo import load_descriptor, register
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,13 @@ class Telling(Own):
 def test_unknown_parameters_are_refused_with_a_remedy(extractor):
     with pytest.raises(InputError, match=r"(Own|Affine).*cannot be stored.*settings\(\)"):
         extractor.settings()
+
+
+def test_a_registered_name_stands_for_its_object():
+    for value in (0, 1):
+        register("telling", "detector", lambda value=value: Telling(value))
+        settings = DescriptorExtractor("sift", "telling").settings()
+        assert settings["detector_settings"] == {"threshold": value}
 
 
 def test_objects_that_tell_their_parameters_are_told_apart():

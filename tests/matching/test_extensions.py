@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import doap_tf
+from doap_tf import catalogue
 from doap_tf.errors import InputError
 from doap_tf.features import similarity_frames
 from doap_tf.matching import (
@@ -20,6 +21,7 @@ from doap_tf.matching import (
     write_matches,
 )
 from doap_tf.readers.images import as_grey
+from doap_tf.zoo import register
 from tests.matching.scene import corner_error, views
 
 
@@ -85,9 +87,13 @@ def images(tmp_path):
     return find_images(str(tmp_path))
 
 
-def test_two_images(tmp_path):
-    matcher = Nearby(90)
-    pair = doap_tf.match_images(*views(), Gradients(), method=matcher)
+def test_two_images(tmp_path, monkeypatch):
+    monkeypatch.setattr(catalogue, "ENTRIES", dict(catalogue.ENTRIES))
+    register("gradients", "extractor", Gradients)
+    register("nearby", "matcher", lambda: Nearby(90))
+    pair = doap_tf.match_images(*views(), "gradients", method="nearby")
+    same = doap_tf.match_images(*views(), Gradients(), method=Nearby(90))
+    np.testing.assert_array_equal(pair.indices, same.indices)
     assert pair.inliers.sum() > 40 and corner_error(pair.model) < 3
     moved = np.linalg.norm(pair.points1 - pair.points2, axis=1)
     assert 20 < moved.max() < 90 and pair.distances is None
