@@ -126,14 +126,17 @@ class DenseNetwork(tf.keras.Model):
         self.score_block = self._block(score_filters, "score_block")
         self.score_head = self._pointwise(4, "score_head")
 
-    def _block(self, count: int, name: str, **options: int) -> ConvolutionBlock:
+    def _block(
+        self, count: int, name: str, kernel_size: int = 3, strides: int = 1
+    ) -> ConvolutionBlock:
         return ConvolutionBlock(
             count,
+            kernel_size,
+            strides,
             shift=True,
             synchronized=self.synchronized,
             dtype=self.dtype_policy,
             name=name,
-            **options,
         )
 
     def _pointwise(self, count: int, name: str) -> tf.keras.layers.Conv2D:
@@ -152,7 +155,7 @@ class DenseNetwork(tf.keras.Model):
 
     def build(self, input_shape: Any) -> None:
         """Builds all layers, whatever the size of the images."""
-        channels = 1
+        channels: int | None = 1
         for blocks in self.levels:
             for block in blocks:
                 block.build((None, None, None, channels))
@@ -272,14 +275,15 @@ def sample_map(features: tf.Tensor, points: tf.Tensor, stride: int) -> tf.Tensor
         stride: Side in pixels of a cell of the map.
 
     Returns:
-        [B, N, C], of the type of the map.
+        float32 [B, N, C].
     """
+    features = tf.cast(features, tf.float32)  # of which a GPU adds up gradients faster
     shape = tf.shape(features)
     height, width = shape[1], shape[2]
     limits = tf.cast(tf.stack([width, height]) - 1, tf.float32)
     cells = tf.clip_by_value((points + 0.5) / stride - 0.5, 0.0, limits)
     corner = tf.minimum(tf.floor(cells), tf.maximum(limits - 1, 0.0))
-    share = tf.cast(cells - corner, features.dtype)
+    share = cells - corner
     column, row = tf.unstack(tf.cast(corner, tf.int32), axis=-1)
     flat = tf.reshape(features, [shape[0], height * width, features.shape[-1]])
     right, down = tf.minimum(width - 1, 1), tf.minimum(height - 1, 1)

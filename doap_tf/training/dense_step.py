@@ -86,9 +86,8 @@ class DenseStep(NetworkUpdate):
             rows = self.network.describe(maps.features, points, training=True)
             rows = tf.reshape(rows, [2, -1, rows.shape[-1]])
             matching = self._matching(rows[0], rows[1], tf.reshape(pairs.valid, [-1]))
-            detection, scores = self._detection(
-                maps.scores[..., 0], _FeatureViews.of(pairs, maps.features), cost, for_places
-            )
+            views: Any = _FeatureViews.of(pairs, maps.features)
+            detection, scores = self._detection(maps.scores[..., 0], views, cost, for_places)
             loss = matching + detection / self._replicas
         variables = [variable.value for variable in self.network.trainable_variables]
         means = {name: score / self._replicas for name, score in scores.items()}
@@ -133,8 +132,8 @@ class _FeatureViews(NamedTuple):
     def of(cls, pairs: PointPairs, features: tuple[tf.Tensor, ...]) -> "_FeatureViews":
         halves = [tf.split(level, 2) for level in features]
         first, second = ([half[side] for half in halves] for side in (0, 1))
-        inside = (tf.cast(mask, tf.float32) for mask in (pairs.inside1, pairs.inside2))
-        return cls(first, second, *inside, pairs.homography)
+        inside1, inside2 = (tf.cast(mask, tf.float32) for mask in (pairs.inside1, pairs.inside2))
+        return cls(first, second, inside1, inside2, pairs.homography)
 
 
 def make_dense_network(config: DenseConfig) -> DenseNetwork:

@@ -59,8 +59,9 @@ class DenseValidation:
         settings = ViewSettings(
             size=config.view_size, webcam_share=webcam_share, appearance=PRESETS["camera"]
         )
+        photos, webcams, cameras = map(tf.convert_to_tensor, pool)
         pairs = make_pairs(
-            *map(tf.convert_to_tensor, pool), seed, config.batch_size, config.points, settings
+            photos, webcams, cameras, seed, config.batch_size, config.points, settings
         )
         if webcam_share:
             return pairs

@@ -25,18 +25,18 @@ DENSE_PRESETS["tiny"] = {
     "output_dim": 16,
     "score_filters": 4,
 }
+DENSE_PRESETS["tiny-binary"] = {**DENSE_PRESETS["tiny"], "head": "binary"}
 CONFIG = DenseConfig(
     network="tiny",
-    bins=5,
     batch_size=4,
     points=16,
     view_size=64,
-    steps=24,
+    steps=30,
     warmup=0.1,
     appearance="camera",
-    checkpoint_every=8,
-    validate_every=12,
-    log_every=8,
+    checkpoint_every=10,
+    validate_every=15,
+    log_every=10,
 )
 
 
@@ -63,6 +63,16 @@ def images() -> DenseImages:
     return DenseImages(toy_pool(0), toy_pool(10))
 
 
+@pytest.mark.parametrize("network", ["tiny", "tiny-binary"])
+def test_every_weight_learns(images, network):
+    config = dataclasses.replace(CONFIG, network=network, loss="both", bins=3)
+    step = DenseStep(config, images.train, tf.distribute.get_strategy())
+    results, gradients = step._loss_and_gradients(images.train, tf.constant([0, 1]), 0.02)
+    assert 0 < results["descriptor_loss"] < 5 and np.isfinite(results["loss"])
+    for variable, gradient in zip(step.network.trainable_variables, gradients, strict=True):
+        assert np.isfinite(gradient).all() and np.any(gradient), variable.path
+
+
 @pytest.fixture(scope="module")
 def compiled_once(images):
     """Hands every run the same compiled functions: a step is traced for half a minute."""
@@ -85,11 +95,12 @@ def finished(images, compiled_once, tmp_path_factory):
     return folder, DenseTrainer(CONFIG, images, folder).run()
 
 
+@pytest.mark.slow
 def test_a_short_run_raises_the_accuracy(images, finished):
     folder, network = finished
     record = json.loads((folder / "train.json").read_text())
     first, *_, last = (entry["validation"] for entry in record["history"] if "validation" in entry)
-    assert last["photos_corners"] > first["photos_corners"] + 0.1
+    assert last["photos_corners"] > first["photos_corners"] + 0.04
     assert last["accuracy"] > first["accuracy"]
     kinds = {f"{kind}_{of}" for kind in ("photos", "webcams") for of in ("corners", "keypoints")}
     assert first.keys() == kinds | {"accuracy"}
@@ -102,11 +113,12 @@ def test_a_short_run_raises_the_accuracy(images, finished):
     np.testing.assert_array_equal(loaded(image).scores, network(image).scores)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_bit_identical(images, finished, tmp_path, monkeypatch):
     call = DenseStep.__call__
 
     def stopping(self, rate, step):
-        if step == 17:
+        if step == 21:
             raise RuntimeError("power cut")
         return call(self, rate, step)
 
