@@ -37,16 +37,9 @@ class Builder(SourceBuilder):
         "1.0.0": "Initial release.",
     }
     BUILDER_CONFIGS: ClassVar[list[tfds.core.BuilderConfig]] = [
-        *(
-            tfds.core.BuilderConfig(name=scene, description=f"3D points of {scene}")
-            for scene in _PATCHES
-        ),
-        *(
-            tfds.core.BuilderConfig(
-                name=scene + _PAIRS_SUFFIX, description=f"verification pairs of {scene}"
-            )
-            for scene in _PATCHES
-        ),
+        tfds.core.BuilderConfig(name=scene + suffix, description=f"{examples} of {scene}")
+        for suffix, examples in (("", "3D points"), (_PAIRS_SUFFIX, "verification pairs"))
+        for scene in _PATCHES
     ]
 
     @property

@@ -1,7 +1,6 @@
 """Label mining: which patches of the same sequence differ enough to be distractors."""
 
 import dataclasses
-import os
 import warnings
 from collections.abc import Callable
 
@@ -57,7 +56,7 @@ def mine_labels(
     accepted = [from_originals] if originals else [from_originals, from_groups]
     if groups.directory is not None:
         for name in accepted:
-            if os.path.exists(groups.directory / name):
+            if (groups.directory / name).exists():
                 return dataclasses.replace(groups, **read_mined_labels(groups.directory / name))
 
     patches = groups.patches if originals is None else _same_rows(groups, originals()).patches

@@ -149,11 +149,8 @@ class PatchGroups:
             for part in parts
         ]
         clusters = max(table.shape[-1] for table in tables)
-        room = [clusters - table.shape[-1] for table in tables]
-        tables = [
-            np.pad(table, [(0, 0), (0, more), (0, more)])
-            for table, more in zip(tables, room, strict=True)
-        ]
+        room = ((0, clusters - table.shape[-1]) for table in tables)
+        tables = [np.pad(table, [(0, 0), r, r]) for table, r in zip(tables, room, strict=True)]
         return cls(
             patches=np.concatenate([part.patches for part in parts]),
             group=np.concatenate(
