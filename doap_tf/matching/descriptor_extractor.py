@@ -156,7 +156,7 @@ class DescriptorExtractor(Feature2D):
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""
         described = getattr(self.frame_descriptor, "descriptor", None)
         sha256 = detector_sha256(self.detector)
-        settings = {
+        settings: dict[str, Any] = {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
             "backend": getattr(described, "backend", None),

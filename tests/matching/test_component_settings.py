@@ -3,6 +3,7 @@ import json
 import cv2
 import pytest
 
+from doap_tf import catalogue
 from doap_tf.errors import InputError
 from doap_tf.features import LearnedDetector
 from doap_tf.matching import DescriptorExtractor, MatchStore
@@ -72,7 +73,8 @@ def test_unknown_parameters_are_refused_with_a_remedy(extractor):
         extractor.settings()
 
 
-def test_a_registered_name_stands_for_its_object():
+def test_a_registered_name_stands_for_its_object(monkeypatch):
+    monkeypatch.setattr(catalogue, "ENTRIES", dict(catalogue.ENTRIES))
     for value in (0, 1):
         register("telling", "detector", lambda value=value: Telling(value))
         settings = DescriptorExtractor("sift", "telling").settings()
