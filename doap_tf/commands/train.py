@@ -25,6 +25,7 @@ from doap_tf.commands.dataset_flags import (
     define_dataset_flags,
     print_default_photographs,
 )
+from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.config import TrainingConfig
 
@@ -115,7 +116,8 @@ def main(argv: Sequence[str]) -> None:
     if is_chief(strategy):
         _export(network, validation_groups or groups, folder)
         if validation_groups:
-            _print_scores(validation_groups, folder)
+            data = f"the {len(validation_groups)} validation patches"
+            print_scores(folder, data, "lower --learning_rate", _baselines())
         pictured = "validation" if validation_groups else "training"
         print(
             f"\n{folder} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
@@ -147,37 +149,27 @@ def _counts(groups) -> str:
     return f"{len(groups):,} patches in {groups.group_count:,} groups"
 
 
-def _export(network, groups, train_dir: pathlib.Path) -> None:
+def _export(network, groups, folder: pathlib.Path) -> None:
     from doap_tf.descriptors import Descriptor
     from doap_tf.drawing.patches import draw_nearest
     from doap_tf.drawing.pictures import write_picture
     from doap_tf.export.saved_model import export_saved_model, versions
 
-    saved_model = train_dir / runs.SAVED_MODEL
+    saved_model = folder / runs.SAVED_MODEL
     if not versions(saved_model):
-        export_saved_model(network, saved_model, training_record=runs.read_record(train_dir))
-    write_picture(train_dir / runs.MATCHES, draw_nearest(Descriptor(network), groups))
+        export_saved_model(network, saved_model, training_record=runs.read_record(folder))
+    write_picture(folder / runs.MATCHES, draw_nearest(Descriptor(network), groups))
 
 
-def _print_scores(validation_groups, train_dir: pathlib.Path) -> None:
-    from doap_tf.drawing.tables import score_table
+def _baselines() -> dict[str, dict[str, float]]:
+    """Returns the scores of the descriptors of --compare."""
     from doap_tf.training.validation import Validation
     from doap_tf.zoo import load_descriptor
 
-    record = runs.read_record(train_dir)
-    best = dict(record["best"])
-    step = best.pop("step")
-    rows = {"untrained": record["history"][0]["validation"]}
-    if FLAGS.compare:
-        originals = Validation(_dataset_source().load_validation(_BASELINE_SIZE), FLAGS.seed)
-        rows |= {name: originals.evaluate(load_descriptor(name)).scores for name in FLAGS.compare}
-    rows[f"trained ({step} steps)"] = best
-    print(f"\nOn the {len(validation_groups)} validation patches:\n{score_table(rows)}")
-    if step == 0:
-        print(
-            "\nNo validation was better than the untrained network: train longer, or lower "
-            "--learning_rate."
-        )
+    if not FLAGS.compare:
+        return {}
+    validation = Validation(_dataset_source().load_validation(_BASELINE_SIZE), FLAGS.seed)
+    return {name: validation.evaluate(load_descriptor(name)).scores for name in FLAGS.compare}
 
 
 def _check_flags() -> None:

@@ -8,10 +8,16 @@ import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from absl import flags, logging
+from absl import flags
 
 from doap_tf import command_line, runs
-from doap_tf.commands.config_flags import config_from_flags, define_config_flags, train_dir
+from doap_tf.commands.config_flags import (
+    config_from_flags,
+    define_config_flags,
+    has_gpu,
+    train_dir,
+)
+from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.dense_config import DenseConfig
 
@@ -50,14 +56,10 @@ def main(argv: Sequence[str]) -> None:
     if folder is None:
         print(f"{FLAGS.images} holds {images.train}, and held out {images.held_out}")
         return
-    import tensorflow as tf
-
+    on_gpu = has_gpu()
     from doap_tf.training.dense_trainer import DenseTrainer
     from doap_tf.training.strategy import is_chief, make_strategy
 
-    on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if FLAGS.xla and not on_gpu:
-        logging.warning("--xla without a GPU makes steps slower.")
     precision = "mixed_bfloat16" if on_gpu else "float32"
     config = config_from_flags(DenseConfig, xla=on_gpu, precision=precision)
     strategy = make_strategy(FLAGS.strategy)
@@ -98,16 +100,9 @@ def _export(network: Any, folder: pathlib.Path) -> str:
 
 
 def _print_scores(folder: pathlib.Path, config: DenseConfig) -> None:
-    from doap_tf.drawing.tables import score_table
-
-    record = runs.read_record(folder)
-    best = dict(record["best"])
-    rows = {
-        "untrained": record["history"][0]["validation"],
-        f"trained ({best.pop('step')} steps)": best,
-    }
-    print(f"\nOn pairs of views of held-out images:\n{score_table(rows)}")
-    speeds = sorted(entry["pairs_per_second"] for entry in record["history"] if "loss" in entry)
+    print_scores(folder, "pairs of views of held-out images", "lower --learning_rate")
+    history = runs.read_record(folder)["history"]
+    speeds = sorted(entry["pairs_per_second"] for entry in history if "loss" in entry)
     if speeds:
         median = config.batch_size / speeds[len(speeds) // 2]
         print(f"\nA step of {config.batch_size} pairs took {1000 * median:.1f} ms (median)")

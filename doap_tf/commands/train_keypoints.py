@@ -17,6 +17,7 @@ from doap_tf.commands.config_flags import (
     train_dir,
 )
 from doap_tf.commands.dataset_flags import print_default_photographs
+from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.keypoint_config import KeypointConfig
 
@@ -82,7 +83,8 @@ def main(argv: Sequence[str]) -> None:
     if is_chief(strategy):
         _export(network, folder)
         if validation:
-            _print_scores(folder)
+            data = "pairs of views of held-out photographs"
+            print_scores(folder, data, "lower --keypoint_cost")
         print(
             f"\n{folder} holds {runs.MODEL}, {runs.KEYPOINTS}, {runs.RECORD} and "
             f"{runs.TENSORBOARD}/"
@@ -121,27 +123,12 @@ def _descriptor(name: str, on_gpu: bool) -> "DescriptorNetwork":
     return fast
 
 
-def _export(network: Any, train_dir: pathlib.Path) -> None:
+def _export(network: Any, folder: pathlib.Path) -> None:
     from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
     from doap_tf.files import write_atomically
 
-    with write_atomically(train_dir / runs.KEYPOINTS) as temporary:
+    with write_atomically(folder / runs.KEYPOINTS) as temporary:
         temporary.write_bytes(convert_keypoints_to_tflite(network))
-
-
-def _print_scores(train_dir: pathlib.Path) -> None:
-    from doap_tf.drawing.tables import score_table
-
-    record = runs.read_record(train_dir)
-    best = dict(record["best"])
-    step = best.pop("step")
-    rows = {"untrained": record["history"][0]["validation"], f"trained ({step} steps)": best}
-    print(f"\nOn pairs of views of held-out photographs:\n{score_table(rows)}")
-    if step == 0:
-        print(
-            "\nNo validation was better than the untrained network: train longer, or lower "
-            "--keypoint_cost."
-        )
 
 
 def run() -> None:
