@@ -1,7 +1,9 @@
+import configparser
 import errno
 import importlib.metadata
 import os
 import pathlib
+import pkgutil
 import subprocess
 import sys
 
@@ -118,6 +120,15 @@ def test_installed_commands_and_files_are_the_same(name):
     assert installed.returncode == file.returncode == 0
     assert "  --model" in file.stdout or "  --dataset" in file.stdout
     assert installed.stdout.replace("\n-c:", f"\n{name}_main.py:") == file.stdout
+
+
+def test_commands_of_one_kind_of_training_are_declared():
+    declared = configparser.ConfigParser()
+    declared.read(ROOT / "setup.cfg")
+    scripts = declared["options.entry_points"]["console_scripts"].split("\n")
+    targets = [line.split(" = ")[1] for line in scripts if line.startswith("doap-train-")]
+    assert "doap_tf.commands.train_keypoints:run" in targets
+    assert all(callable(pkgutil.resolve_name(target)) for target in targets)
 
 
 def test_a_closed_pipe_is_no_error():

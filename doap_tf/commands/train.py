@@ -9,7 +9,6 @@ import math
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags, logging
 
@@ -187,10 +186,8 @@ def _check_flags() -> None:
     train_dir()
     if not FLAGS.steps and not FLAGS.epochs:
         raise InputError("give --steps or --epochs above 0.")
-    for name in ("epochs", "decay_epochs"):
-        value: Any = FLAGS[name].value
-        if not math.isfinite(value):
-            raise InputError(f"--{name} must be a finite number, not {value}.")
+    if not (math.isfinite(FLAGS.epochs) and math.isfinite(FLAGS.decay_epochs)):
+        raise InputError("--epochs and --decay_epochs must be finite numbers.")
     if FLAGS.sampler not in SAMPLERS:
         raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
     unknown = set(FLAGS.compare) - set(HANDCRAFTED)

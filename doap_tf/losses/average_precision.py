@@ -55,9 +55,7 @@ def histogram_average_precision(
     Returns:
         [Q] in [0, 1]; 0 for queries without positives.
     """
-    check_form(form)
-    check_bins(bins)
-    check_chunk_size(chunk_size)
+    _check(bins, form, chunk_size)
     queries, database = tf.convert_to_tensor(queries), tf.convert_to_tensor(database)
     dimension = queries.shape[-1]
     if queries.shape.rank != 2 or database.shape.rank != 2 or database.shape[1] != dimension:
@@ -119,9 +117,7 @@ class AveragePrecisionLoss(ListLoss):
         name: str = "average_precision_loss",
         **kwargs: Any,
     ):
-        check_form(form)
-        check_bins(bins)
-        check_chunk_size(chunk_size)
+        _check(bins, form, chunk_size)
         super().__init__(distance, far_apart, from_relations, name=name, **kwargs)
         self.bins = bins
         self.form = form
@@ -153,20 +149,11 @@ class AveragePrecisionLoss(ListLoss):
         }
 
 
-def check_form(form: str) -> None:
-    """Raises a ValueError if `form` is not in `FORMS`."""
+def _check(bins: int | None, form: str, chunk_size: int | None) -> None:
     if form not in FORMS:
         raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}.")
-
-
-def check_bins(bins: int | None) -> None:
-    """Raises a ValueError if `bins` is given and below 2."""
     if bins is not None and not (isinstance(bins, int) and bins >= 2):
         raise ValueError(f"bins must be an integer of at least 2, not {bins!r}.")
-
-
-def check_chunk_size(chunk_size: int | None) -> None:
-    """Raises a ValueError if `chunk_size` is given and below 1."""
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size >= 1):
         raise ValueError(f"chunk_size must be a positive integer, not {chunk_size!r}.")
 

@@ -47,11 +47,7 @@ class RunConfig:
     batch_size: int
     steps: int
     learning_rate: float
-    warmup: float = setting(
-        0.0,
-        "Share of the run over which the rate rises to that of the schedule. It makes training "
-        "less sensitive to a rate that is too high.",
-    )
+    warmup: float = setting(0.0, "Share of the run over which the rate rises to its schedule's.")
     clip_norm: float = setting(0.0, "Maximum norm of the whole gradient; 0 for no limit.")
     seed: int = setting(0, "Of weights, batches, dropout, augmentation and validation split.")
     synchronized_batch_norm: bool = setting(False, "Take batch statistics over all replicas.")
@@ -61,7 +57,27 @@ class RunConfig:
     log_every: int = setting(10, "Steps between entries of the log.")
 
     def __post_init__(self) -> None:
-        check_run(self)
+        for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}.")
+        if self.seed < 0:
+            raise InputError(f"seed must not be negative, but is {self.seed}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate must be above 0, not {self.learning_rate}.")
+        if not 0 <= self.clip_norm < math.inf:
+            raise InputError(f"clip_norm must be 0 or above, not {self.clip_norm}.")
+        if not 0 <= self.warmup < 1:
+            raise InputError(f"warmup must be in [0, 1), not {self.warmup}.")
+        for field, declared in offered_settings(type(self)):
+            value, choices = getattr(self, field.name), declared["choices"]
+            if choices and value not in choices:
+                raise InputError(
+                    f"{field.name} must be one of {', '.join(choices)}, not {value!r}."
+                )
+
+    def rate_at(self, step: int) -> float:
+        """Returns the learning rate of a step, counted from 0: along a cosine to zero."""
+        return learning_rate("cosine", self.learning_rate, step, self.steps, 0, self.warmup)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +93,12 @@ class TrainingConfig(RunConfig):
     decay_steps: int = 0  # after which the schedule "step" divides the rate by ten
     momentum: float = 0.9  # of SGD
     weight_decay: float = setting(1e-4, "Of kernels, coupled with the gradient.")
-    transformer_rate: float = setting(
-        1e-4,
-        "Factor of the rate of the spatial transformer's prediction layer. The paper uses 0.01 at "
-        "a rate of 0.1; at five times that rate it diverges.",
-    )
+    # The paper uses 0.01 at a rate of 0.1; at five times that rate it diverges.
+    transformer_rate: float = setting(1e-4, "Factor of the rate of the transformer's last layer.")
     same_sequence: str = setting(
         "ignored",
-        "How other groups of the same sequence count; mined ones are distractors where label "
-        "mining found them far apart, which is the default with it.",
+        "How other groups of the same sequence count; mined, the default with label mining: as "
+        "distractors where it found them far apart.",
         ("ignored", "distractors", "mined"),
         automatic=True,
     )
@@ -93,19 +106,14 @@ class TrainingConfig(RunConfig):
         "average_precision", "average_precision, hardest_in_batch or another of LOSSES."
     )
     form: str = setting("tie_aware", "Form of Average Precision: tie_aware or fast.")
-    distance: str = setting(
-        "euclidean",
-        "What descriptors of a real head are ranked by: the order is the same, but the histogram "
-        "bins differ. Binary heads use the Hamming distance.",
-        ("euclidean", "squared"),
-    )
+    distance: str = setting("euclidean", "What a real head is ranked by.", ("euclidean", "squared"))
     bins: int = setting(
         0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
     )
     teacher: str = setting(
         "",
-        "Network whose ranking of each list is learnt as well, such as doap-128, but no export; "
-        "the mean of several with commas between them.",
+        "Network whose ranking of each list is learnt as well, such as doap-128; the mean of "
+        "several with commas between them.",
     )
     teacher_weight: float = setting(1.0, "Weight of learning from the teacher beside the loss.")
     head: str = setting("real", "real (unit vectors) or binary (bits).")
@@ -151,25 +159,6 @@ class TrainingConfig(RunConfig):
         """Returns the learning rate of a step, counted from 0."""
         base = self.learning_rate * self.batch_size / 1024
         return learning_rate(self.schedule, base, step, self.steps, self.decay_steps, self.warmup)
-
-
-def check_run(config: Any) -> None:
-    """Refuses bad values of the settings that every run has, and what is none of the choices."""
-    for name in ("batch_size", "steps", "checkpoint_every", "validate_every", "log_every"):
-        if getattr(config, name) < 1:
-            raise InputError(f"{name} must be at least 1, not {getattr(config, name)}.")
-    if config.seed < 0:
-        raise InputError(f"seed must not be negative, but is {config.seed}.")
-    if not 0 < config.learning_rate < math.inf:
-        raise InputError(f"learning_rate must be above 0, not {config.learning_rate}.")
-    if not 0 <= config.clip_norm < math.inf:
-        raise InputError(f"clip_norm must be 0 or above, not {config.clip_norm}.")
-    if not 0 <= config.warmup < 1:
-        raise InputError(f"warmup must be in [0, 1), not {config.warmup}.")
-    for field, declared in offered_settings(type(config)):
-        value, choices = getattr(config, field.name), declared["choices"]
-        if choices and value not in choices:
-            raise InputError(f"{field.name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
 def incompatibility(now: Any, before: dict[str, Any]) -> str | None:

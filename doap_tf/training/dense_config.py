@@ -7,7 +7,7 @@ from doap_tf.errors import InputError
 from doap_tf.losses import CORRESPONDENCE_LOSSES
 from doap_tf.networks import DENSE_PRESETS
 from doap_tf.training.config import PRECISIONS, RunConfig, setting
-from doap_tf.training.schedule import keypoint_cost, learning_rate
+from doap_tf.training.schedule import keypoint_cost
 
 _SMALLEST_VIEW = 64
 
@@ -55,10 +55,6 @@ class DenseConfig(RunConfig):
                 raise InputError(f"{name} must be in [0, 1], not {getattr(self, name)}.")
         if not self.weight_decay >= 0:
             raise InputError(f"weight_decay must be 0 or above, not {self.weight_decay}.")
-
-    def rate_at(self, step: int) -> float:
-        """Returns the learning rate of a step, counted from 0."""
-        return learning_rate("cosine", self.learning_rate, step, self.steps, 0, self.warmup)
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""

@@ -6,7 +6,7 @@ import math
 from doap_tf.appearance import PRESETS
 from doap_tf.errors import InputError
 from doap_tf.training.config import RunConfig, setting
-from doap_tf.training.schedule import keypoint_cost, learning_rate
+from doap_tf.training.schedule import keypoint_cost
 
 CELL = 8  # pixels, the side of the cells that have at most one keypoint
 
@@ -48,10 +48,6 @@ class KeypointConfig(RunConfig):
                 f"view_size must be a multiple of {CELL} and of the stride {self.stride}, "
                 f"not {self.view_size}."
             )
-
-    def rate_at(self, step: int) -> float:
-        """Returns the learning rate of a step, counted from 0."""
-        return learning_rate("cosine", self.learning_rate, step, self.steps, 0, self.warmup)
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""

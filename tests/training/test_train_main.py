@@ -212,7 +212,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path, refusal):
             ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--sampler=same_sequence"],
             "has no sequences, which the sampler same_sequence requires: choose the sampler groups",
         ),
-        (["--groups=GROUPS", "--epochs=inf"], "--epochs must be a finite number, not inf"),
+        (["--groups=GROUPS", "--epochs=inf"], "--epochs and --decay_epochs must be finite numbers"),
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_written(
