@@ -64,10 +64,10 @@ def has_gpu() -> bool:
     """Whether TensorFlow sees a GPU; imports it without what it logs meanwhile."""
     with stderr_discarded():
         import tensorflow as tf
-    found = bool(tf.config.list_physical_devices("GPU"))
-    if FLAGS.xla and not found:
+    gpus = tf.config.list_physical_devices("GPU")
+    if FLAGS.xla and not gpus:
         logging.warning("--xla without a GPU makes steps slower.")
-    return found
+    return bool(gpus)
 
 
 def train_dir() -> pathlib.Path:

@@ -337,10 +337,10 @@ def _changed_data(before: Any, now: dict[str, dict[str, Any] | None]) -> str | N
     if not isinstance(before, dict):
         return "it is of an earlier version of doap_tf"
     for part in ("train", "validation"):
-        was, found = before[part], now[part]
-        if was and found and was["sha256"] != found["sha256"]:
+        old, new = before[part], now[part]
+        if old and new and old["sha256"] != new["sha256"]:
             described = (
-                f"{data['source']} (SHA-256 {data['sha256'][:12]}…)" for data in (was, found)
+                f"{data['source']} (SHA-256 {data['sha256'][:12]}…)" for data in (old, new)
             )
             return f"the data of {part} were {' and are now '.join(described)}"
     return None
