@@ -54,12 +54,6 @@ class Entry:
         packed = self.file(".npz")
         return packed if packed.exists() else self.file(".keras")
 
-    @property
-    def terms(self) -> dict[str, str]:
-        """Terms of use of the data it was trained on, by dataset."""
-        datasets = [scene.partition("/")[0] for scene in self.trained_on or ()]
-        return {dataset: TERMS[dataset] for dataset in datasets if dataset in TERMS}
-
 
 _DESCRIPTORS = (
     *("doap-128", "doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
@@ -83,8 +77,8 @@ ENTRIES: dict[str, Entry] = {
 }
 
 
-def names(kind: str) -> list[str]:
-    """Names of a kind, sorted."""
+def list_pretrained(kind: str = "descriptor") -> list[str]:
+    """Names of the networks of a kind, one of `doap_tf.zoo.KINDS`, that ship or are registered."""
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
     return sorted(name for name, entry in ENTRIES.items() if entry.kind == kind)
@@ -101,7 +95,7 @@ def register(
         load: Makes it, on first use.
         trained_on: See `Entry`: benchmarks leave out what a network has seen.
     """
-    names(kind)
+    list_pretrained(kind)  # checks it
     if name in ENTRIES and ENTRIES[name].load is None:
         raise InputError(f"{name} ships with doap_tf: choose another name.")
     ENTRIES[name] = Entry(name, kind, trained_on, load=functools.cache(load))

@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import ENTRIES, names, registered
+from doap_tf.catalogue import ENTRIES, list_pretrained, registered
 from doap_tf.errors import InputError
 from doap_tf.features.affine_shape import adapt_shape
 from doap_tf.features.frames import (
@@ -46,7 +46,7 @@ DETECTORS = (
     "hessian_affine",
     "fast",
     "orb",
-    *names("detector"),
+    *list_pretrained("detector"),
 )
 _CONTRASTS = {"dog": 0.04, "dog_dense": 0.02}  # OpenCV's threshold, COLMAP's
 _AFFINE = ("harris_affine", "hessian_affine")
@@ -195,7 +195,7 @@ def _finder(
         return cv2.ORB.create(nfeatures=max_frames or 0)
     if detector == "fast":
         return cv2.FastFeatureDetector.create()
-    if detector in names("detector"):
+    if detector in list_pretrained("detector"):
         return open_learned(ENTRIES[detector].file(".tflite"))
     if detector in DETECTORS:
         return LaplaceDetector(detector.partition("_")[0])

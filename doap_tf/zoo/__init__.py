@@ -3,8 +3,8 @@
 TensorFlow is imported only where Keras or a SavedModel is asked for.
 """
 
-from doap_tf.catalogue import KINDS, register
-from doap_tf.zoo.loading import from_pretrained, list_pretrained, load_descriptor, load_keras
+from doap_tf.catalogue import KINDS, list_pretrained, register
+from doap_tf.zoo.loading import from_pretrained, load_descriptor, load_keras
 
 __all__ = [
     "KINDS",

@@ -9,15 +9,10 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from doap_tf import runs, tflite_metadata
-from doap_tf.catalogue import ENTRIES, Entry, names
+from doap_tf.catalogue import ENTRIES, Entry
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
-from doap_tf.descriptors.third_party import (
-    is_function,
-    load_function,
-    load_onnx,
-    load_torchscript,
-)
+from doap_tf.descriptors.third_party import is_function, load_function, load_onnx, load_torchscript
 from doap_tf.errors import InputError
 from doap_tf.tflite_metadata import PRECISIONS
 from doap_tf.zoo import tflite_files
@@ -30,11 +25,6 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "keras", "litert")
 _THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
 _REQUIRED = ("describe", "norm", "dimension")
-
-
-def list_pretrained(kind: str = "descriptor") -> list[str]:
-    """Names of the networks of a kind of `doap_tf.zoo.KINDS` that ship or are registered."""
-    return names(kind)
 
 
 def from_pretrained(

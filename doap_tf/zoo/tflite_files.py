@@ -1,7 +1,5 @@
 """The .tflite files of descriptors that ship, made from their weights."""
 
-import functools
-import hashlib
 import importlib.util
 import os
 import pathlib
@@ -12,21 +10,15 @@ from collections.abc import Mapping
 from doap_tf import catalogue
 from doap_tf.catalogue import Entry
 from doap_tf.errors import InputError
+from doap_tf.files import contents_sha256
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 
 #: The code that a converted network depends on; a test compares it with what `convert` imports.
 CODE = (
-    "networks/convolution",
-    "networks/descriptor_network",
-    "networks/fast_trunk",
-    "networks/l2net",
-    "networks/network_file",
-    "networks/spatial_transformer",
-    "networks/trunk",
-    "export/inference_network",
-    "export/model_card",
-    "export/tflite",
+    *("networks/convolution", "networks/descriptor_network", "networks/fast_trunk"),
+    *("networks/l2net", "networks/network_file", "networks/spatial_transformer"),
+    *("networks/trunk", "export/inference_network", "export/model_card", "export/tflite"),
     "zoo/convert",
 )
 _DIGITS = 16  # of a hash in the name of a file
@@ -77,18 +69,9 @@ def make_tflite_files() -> None:
 
 def _packed(entry: Entry, precision: str = "float32") -> pathlib.Path:
     """A file named by a hash of the weights and of the code that converts them: never outdated."""
-    digest = hashlib.sha256(entry.weights.read_bytes())
-    digest.update(_code_hash())
-    suffix = "" if precision == "float32" else f"-{precision}"
-    return entry.file(f"{suffix}-{digest.hexdigest()[:_DIGITS]}.tflite")
-
-
-@functools.cache
-def _code_hash() -> bytes:
-    digest = hashlib.sha256()
-    for module in CODE:
-        digest.update((_PACKAGE / f"{module}.py").read_bytes())
-    return digest.digest()
+    code = [_PACKAGE / f"{module}.py" for module in CODE]
+    digest = contents_sha256(entry.weights, *code)[:_DIGITS]
+    return entry.file(f"{'' if precision == 'float32' else f'-{precision}'}-{digest}.tflite")
 
 
 def _convert(paths: Mapping[Entry, pathlib.Path], precision: str) -> None:
