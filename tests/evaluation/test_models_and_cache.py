@@ -34,12 +34,12 @@ def test_baselines_have_no_weights():
     ("path", "name"), [("runs/liberty/", "liberty"), ("a.b/best.keras", "best"), ("v1.2", "v1.2")]
 )
 def test_networks_are_named_after_their_paths(path, name, monkeypatch):
-    monkeypatch.setattr("doap_tf.evaluation.model.load", lambda path: Reader())
+    monkeypatch.setattr("doap_tf.evaluation.model.load_descriptor", lambda path: Reader())
     assert load_model(path).name == name
 
 
 def test_models_of_one_name_are_told_apart(monkeypatch):
-    monkeypatch.setattr("doap_tf.evaluation.model.load", lambda path: Reader())
+    monkeypatch.setattr("doap_tf.evaluation.model.load_descriptor", lambda path: Reader())
     names = [model.name for model in load_models(["one/model.keras", "two/model.keras", "sift"])]
     assert names == ["one_model.keras", "two_model.keras", "sift"]
     names = [model.name for model in load_models(["a/x/model.keras", "b/x/model.keras"])]
