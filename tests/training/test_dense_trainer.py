@@ -150,13 +150,9 @@ results = []
 for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
     config = dataclasses.replace(CONFIG, synchronized_batch_norm=True, loss="both")
     step = DenseStep(config, toy_pool(0), strategy)
-    losses = [{k: float(v) for k, v in step(1e-3, n).items()} for n in range(2)]
-    results.append((losses, [np.asarray(variable) for variable in step.network.variables]))
-(one, weights1), (two, weights2) = results
-for a, b in zip(one, two):
-    np.testing.assert_allclose(list(a.values()), list(b.values()), rtol=2e-3, err_msg=str((a, b)))
-for a, b in zip(weights1, weights2):
-    np.testing.assert_allclose(a, b, rtol=2e-3, atol=3e-4)
+    logged = [step(1e-3, number) for number in range(3)]
+    results.append([[float(one[name]) for name in ("loss", "descriptor_loss")] for one in logged])
+np.testing.assert_allclose(*results, rtol=1e-3)
 """
 
 
