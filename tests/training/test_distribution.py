@@ -54,6 +54,7 @@ def test_two_replicas(groups, alone, tmp_path):
     check_equal(launch.last_checkpoint(tmp_path), alone)
 
 
+@pytest.mark.slow
 def test_two_workers(groups, alone, tmp_path):
     ports = []
     sockets = [socket.socket() for _ in range(2)]
