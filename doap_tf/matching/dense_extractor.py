@@ -69,8 +69,8 @@ class DenseExtractor(Feature2D):
         levels = self._levels(grey)
         keypoints = [score_maxima(level.image, level.maps.scores) for level in levels]
         numbers = np.repeat(np.arange(len(levels)), [len(scores) for _, _, scores in keypoints])
-        x, y, scores = (np.concatenate(column) for column in zip(*keypoints, strict=True))
-        points = np.stack([x, y], axis=1)
+        columns, rows, scores = (np.concatenate(part) for part in zip(*keypoints, strict=True))
+        points = np.stack([columns, rows], axis=1)
         scales = np.stack([level.scale for level in levels])[numbers]
         centres = (points + 0.5) * scales - 0.5
         order = np.argsort(-scores, kind="stable")
@@ -79,8 +79,9 @@ class DenseExtractor(Feature2D):
             column, row = np.rint(centres[order]).astype(int).T
             order = order[np.asarray(mask)[row, column] != 0]
         order = order[: self.max_keypoints]
+        x, y = centres[order].T
         return Features(
-            similarity_frames(*centres[order].T, RADIUS * scales[order].mean(axis=1)),
+            similarity_frames(x, y, RADIUS * scales[order].mean(axis=1)),
             scores[order].astype(np.float32),
             self._describe(levels, numbers[order], points[order]),
             self.norm,

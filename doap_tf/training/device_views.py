@@ -216,7 +216,9 @@ def pick_corners(
     across = smooth[:, 1:-1, 2:] - smooth[:, 1:-1, :-2]
     down = smooth[:, 2:, 1:-1] - smooth[:, :-2, 1:-1]
     products = tf.stack([across * across, down * down, across * down], -1)
-    xx, yy, xy = tf.unstack(tf.nn.avg_pool2d(products, 5, 1, "SAME"), axis=-1)
+    # Padded here, because XLA takes minutes to count the pixels of "SAME" windows as it compiles.
+    products = tf.pad(products, [[0, 0], [2, 2], [2, 2], [0, 0]])
+    xx, yy, xy = tf.unstack(tf.nn.avg_pool2d(products, 5, 1, "VALID"), axis=-1)
     smaller = (xx + yy) / 2 - tf.sqrt(((xx - yy) / 2) ** 2 + xy**2)
     smaller = tf.pad(smaller, [[0, 0], [1, 1], [1, 1]])
     strength = tf.math.log(tf.maximum(smaller, _FLAT)) + _CORNER_NOISE * noise
