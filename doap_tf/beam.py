@@ -1,6 +1,7 @@
 """Apache Beam: files in the file systems that it knows, and work for its workers."""
 
 import contextlib
+import functools
 import glob
 import io
 import itertools
@@ -139,14 +140,14 @@ def pipeline_options(options: str) -> PipelineOptions:
     return parsed
 
 
-def run(work: beam.DoFn, items: Iterable[object], options: PipelineOptions) -> None:
-    """Lets workers do `work` on every item, and waits for them."""
+def run(function: Callable[[Any], None], items: Iterable[object], options: PipelineOptions) -> None:
+    """Lets workers call a function, which can be pickled, with every item; waits for them."""
     items = list(items)
     if not items:
         return
     try:
         pipeline = beam.Pipeline(options=options)
-        _ = pipeline | beam.Create(items) | beam.ParDo(work)
+        _ = pipeline | beam.Create(items) | "work" >> beam.Map(function)
         pipeline.run().wait_until_finish()
     except (RuntimeError, OSError) as error:
         raise InputError(
@@ -173,7 +174,8 @@ def beam_map(
             under this path.
     """
     paths = [f"{folder}/{number:09d}.npz" for number in range(len(items))]
-    run(_Apply(function), zip(paths, items, strict=True), pipeline_options(options))
+    work = functools.partial(_write_result, function)
+    run(work, zip(paths, items, strict=True), pipeline_options(options))
     for path in paths:
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as arrays:
@@ -187,21 +189,15 @@ def beam_map(
         yield result_type(**fields)
 
 
-class _Apply(beam.DoFn):
-    """Writes the results of a function: items are a path and an argument."""
-
-    def __init__(self, function: Callable[[Any], Any]):
-        self._function = function
-
-    def process(self, element: tuple[str, Any]) -> None:
-        path, item = element
-        if FileSystems.exists(path):
-            return
-        try:
-            fields = self._function(item)._asdict()
-        except InputError as error:
-            fields = {"error": str(error)}
-        arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
-        values = {name: value for name, value in fields.items() if name not in arrays}
-        with write_whole(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays, json=np.array(json.dumps(values)))  # type: ignore[arg-type]
+def _write_result(function: Callable[[Any], Any], element: tuple[str, Any]) -> None:
+    path, item = element
+    if FileSystems.exists(path):
+        return
+    try:
+        fields = function(item)._asdict()
+    except InputError as error:
+        fields = {"error": str(error)}
+    arrays = {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
+    values = {name: value for name, value in fields.items() if name not in arrays}
+    with write_whole(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays, json=np.array(json.dumps(values)))  # type: ignore[arg-type]

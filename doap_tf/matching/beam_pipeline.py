@@ -8,7 +8,7 @@ what it was working on. Images and shards lie in file systems that Beam knows an
 import functools
 import glob
 import hashlib
-import io
+import itertools
 import json
 import os
 import pickle
@@ -16,7 +16,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from doap_tf.beam import (
     BeamPath,
     FileSystems,
     LocalCopy,
-    beam,
+    beam_map,
     delete,
     find,
     pipeline_options,
@@ -46,13 +46,31 @@ from doap_tf.matching.pipeline import (
     features_reader,
 )
 from doap_tf.matching.shortlist import Codebook, ReadFeatures, make_signatures
-from doap_tf.matching.verifier import Verifier
+from doap_tf.matching.verifier import PairMatches, Verifier
 
 _SIGNATURES_PER_SHARD = 64
 _thread_cache = threading.local()
 
 _MakeExtractor = Callable[[], Extractor]
 _Failures = dict[tuple[str, ...], str]  # the reasons, by the names of an image or a pair
+
+
+class _Signatures(NamedTuple):
+    rows: np.ndarray
+
+
+class _FinishedStore:
+    """Features of a store that no process writes meanwhile; a worker opens its copy of this."""
+
+    def __init__(self, path: str, settings: dict[str, Any]):
+        self._path = path
+        self._settings = settings
+
+    @functools.cached_property
+    def read(self) -> ReadFeatures:
+        self._copy = None if FileSystems.get_scheme(self._path) is None else _copied(self._path)
+        path = self._copy.path if self._copy else self._path
+        return features_reader(MatchStore(path, self._settings, read_only=True))
 
 
 class BeamPipeline(Pipeline):
@@ -77,7 +95,8 @@ class BeamPipeline(Pipeline):
         options: str,
         shards: str | None = None,
     ):
-        self._options = pipeline_options(options)  # before anything is written
+        pipeline_options(options)  # checks them before anything is written
+        self._options = options
         super().__init__(folder, extractor, matcher, verifier)
         self._make_extractor = make_extractor
         self._copies = shards is not None
@@ -93,7 +112,8 @@ class BeamPipeline(Pipeline):
         """As for `Pipeline`."""
         known = self.store.contents()
         items = [(name, _absolute(path), known.get(name)) for name, path in images.items()]
-        work = _Extract(self._make_extractor, self.store.settings, self._shards)
+        settings = self.store.settings
+        work = functools.partial(_extract, self._make_extractor, settings, self._shards)
         failures = self._run(work, items)
         return {name: failures[name,] for name in images if (name,) in failures}
 
@@ -102,14 +122,13 @@ class BeamPipeline(Pipeline):
     ) -> np.ndarray:
         """Does what `make_signatures` does; workers read the store."""
         starts = range(0, len(names), _SIGNATURES_PER_SHARD)
-        items = [(start, list(names[start : start + _SIGNATURES_PER_SHARD])) for start in starts]
-        make = functools.partial(make_signatures, codebook=codebook)
-        self._run(_MakeSignatures(self._readable_store(), self.store, self._shards, make), items)
-        paths = [_signature_file(self._shards, start) for start in starts]
-        signatures = np.concatenate([np.load(io.BytesIO(read_bytes(path))) for path in paths])
-        for path in paths:
-            delete(path)
-        return signatures
+        items = [names[start : start + _SIGNATURES_PER_SHARD] for start in starts]
+        work = functools.partial(_signatures, self._features(), codebook)
+        try:
+            results = beam_map(work, items, _Signatures, self._options, self._shards)
+            return np.concatenate([result.rows for result in results])
+        finally:
+            self._delete(".npz")  # another codebook makes others
 
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """As for `Pipeline`."""
@@ -120,26 +139,24 @@ class BeamPipeline(Pipeline):
         failures: _Failures = {}
         if others:
             match = functools.partial(match_features, matcher=self.matcher, verifier=self.verifier)
-            work = _Match(self._readable_store(), self.store, self._shards, match)
+            settings = self.store.settings, self.store.matching
+            work = functools.partial(_match, self._features(), match, settings, self._shards)
             failures = self._run(work, others.items())
-        for path in [*self._find(".store"), *self._find(".partial")]:
-            delete(path)
+        self._delete(".store", ".partial")
         self._copy = None
         return {pair: failures[pair] for pair in pairs if pair in failures}
 
-    def _readable_store(self) -> str:
-        """Returns the path at which workers read the store, after all images are described."""
-        if not self._copies:
-            return str(self.store.path.absolute())
-        if self._copy is None:
+    def _features(self) -> _FinishedStore:
+        """Returns what workers read features with, after all images are described."""
+        if self._copies and self._copy is None:
             self._copy = f"{self._shards}/{uuid.uuid4().hex}.store"
             with self.store.path.open("rb") as store, FileSystems.create(self._copy) as copy:
                 shutil.copyfileobj(store, copy)
-        return self._copy
+        return _FinishedStore(self._copy or str(self.store.path.absolute()), self.store.settings)
 
-    def _run(self, work: beam.DoFn, items: Iterable[Any]) -> _Failures:
+    def _run(self, work: Callable[[Any], None], items: Iterable[Any]) -> _Failures:
         """Lets workers do `work` on every item; returns the reasons of what failed."""
-        run(work, items, self._options)
+        run(work, items, pipeline_options(self._options))
         return self._gather()
 
     def _gather(self) -> _Failures:
@@ -151,83 +168,66 @@ class BeamPipeline(Pipeline):
         failures: _Failures = {}
         for path in self._find(".json"):
             failures |= {tuple(names): reason for names, reason in json.loads(read_bytes(path))}
-            delete(path)
+        self._delete(".json", ".npz")
         return failures
 
     def _find(self, suffix: str) -> list[str]:
         return find(f"{glob.escape(self._shards)}/*{suffix}")
 
+    def _delete(self, *suffixes: str) -> None:
+        for path in itertools.chain.from_iterable(map(self._find, suffixes)):
+            delete(path)
 
-class _Extract(beam.DoFn):
-    """Extracts features: items are a name, a path and the SHA-256 of what was described before."""
 
-    def __init__(self, make_extractor: _MakeExtractor, settings: dict[str, Any], shards: str):
-        self._make_extractor = make_extractor
-        self._settings = settings
-        self._shards = shards
-
-    def setup(self) -> None:
-        self._extractor = _cached_extractor(self._make_extractor)
-
-    def process(self, element: tuple[str, str | BeamPath, str | None]) -> None:
-        name, path, known = element
-        try:
-            sha256 = contents_sha256(path)
-            shard = f"{self._shards}/{_digest(name, sha256)}.db"
-            if sha256 == known or FileSystems.exists(shard):
-                return
-            features = extract_file(self._extractor, path)
-        except Exception as error:
-            _write_failures(self._shards, {(name,): failure_reason(error)})
+def _extract(
+    make_extractor: _MakeExtractor,
+    settings: dict[str, Any],
+    shards: str,
+    item: tuple[str, str | BeamPath, str | None],
+) -> None:
+    """Extracts features: an item is a name, a path and the SHA-256 of what was described before."""
+    name, path, known = item
+    extractor = _cached_extractor(make_extractor)
+    try:
+        sha256 = contents_sha256(path)
+        shard = f"{shards}/{_digest(name, sha256)}.db"
+        if sha256 == known or FileSystems.exists(shard):
             return
-        with write_whole(shard) as temporary, MatchStore(temporary, self._settings) as store:
-            store.write_features(name, sha256, features)
+        features = extract_file(extractor, path)
+    except Exception as error:
+        _write_failures(shards, {(name,): failure_reason(error)})
+        return
+    with write_whole(shard) as temporary, MatchStore(temporary, settings) as store:
+        store.write_features(name, sha256, features)
 
 
-class _WithStore(beam.DoFn):
-    """Does `work` with features of the finished store, which no process writes meanwhile."""
-
-    def __init__(self, path: str, store: MatchStore, shards: str, work: Callable[..., Any]):
-        self._path = path
-        self._settings = store.settings, store.matching
-        self._shards = shards
-        self._work = work
-
-    def setup(self) -> None:
-        self._copy = None if FileSystems.get_scheme(self._path) is None else _copied(self._path)
-        path = self._copy.path if self._copy else self._path
-        self._read = features_reader(MatchStore(path, *self._settings, read_only=True))
+def _signatures(features: _FinishedStore, codebook: Codebook, names: list[str]) -> _Signatures:
+    return _Signatures(make_signatures(names, features.read, codebook))
 
 
-class _MakeSignatures(_WithStore):
-    """Makes signatures: items are the number of the first image and names."""
-
-    def process(self, element: tuple[int, list[str]]) -> None:
-        start, names = element
-        signatures = self._work(names, self._read)
-        with write_whole(_signature_file(self._shards, start)) as path, path.open("wb") as file:
-            np.save(file, signatures)
-
-
-class _Match(_WithStore):
-    """Matches pairs: items are the name of an image and the names to match it with."""
-
-    def process(self, element: tuple[str, list[str]]) -> None:
-        name1, others = element
-        shard = f"{self._shards}/{_digest(name1, *others, json.dumps(self._settings[1]))}.db"
-        if FileSystems.exists(shard):
-            return
-        failures: _Failures = {}
-        with write_whole(shard) as temporary, MatchStore(temporary, *self._settings) as store:
-            for name2 in others:
-                try:
-                    matches = self._work(self._read(name1), self._read(name2))
-                except Exception as error:
-                    failures[name1, name2] = failure_reason(error)
-                else:
-                    store.write_pair(name1, name2, matches)
-        if failures:
-            _write_failures(self._shards, failures)
+def _match(
+    features: _FinishedStore,
+    match: Callable[..., PairMatches],
+    settings: tuple[dict[str, Any], dict[str, Any]],
+    shards: str,
+    item: tuple[str, list[str]],
+) -> None:
+    """Matches pairs: an item is the name of an image and the names to match it with."""
+    name1, others = item
+    shard = f"{shards}/{_digest(name1, *others, json.dumps(settings[1]))}.db"
+    if FileSystems.exists(shard):
+        return
+    failures: _Failures = {}
+    with write_whole(shard) as temporary, MatchStore(temporary, *settings) as store:
+        for name2 in others:
+            try:
+                matches = match(features.read(name1), features.read(name2))
+            except Exception as error:
+                failures[name1, name2] = failure_reason(error)
+            else:
+                store.write_pair(name1, name2, matches)
+    if failures:
+        _write_failures(shards, failures)
 
 
 def _cached_extractor(make_extractor: _MakeExtractor) -> Extractor:
@@ -253,10 +253,6 @@ def _write_failures(shards: str, failures: _Failures) -> None:
     text = json.dumps(list(failures.items()))
     with write_whole(f"{shards}/{_digest(text)}.json") as path:
         path.write_text(text, "utf-8")
-
-
-def _signature_file(shards: str, start: int) -> str:
-    return f"{shards}/signatures-{start:09d}.npy"
 
 
 def _digest(*texts: str) -> str:
