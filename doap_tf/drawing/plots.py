@@ -1,4 +1,4 @@
-"""Plots of plain data: bars, curves, histograms of distances, scores over batch size and time."""
+"""Plots of plain data: bars, curves, histograms of distances and scores over batch size."""
 
 from __future__ import annotations
 
@@ -129,35 +129,6 @@ def draw_over_batch_size(points: Sequence[tuple[int, float, str]], ylabel: str) 
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, list(map(str, sizes)))
     axes.set(xlabel="batch size M", ylabel=ylabel)
-    axes.grid(**_GRID)
-    return render(figure)
-
-
-def draw_over_time(points: Sequence[tuple[float, float, str]], x: str, y: str) -> np.ndarray:
-    """Draws points of time, score and name; our networks are coloured.
-
-    Args:
-        points: Time, score and name of each. "NAME, VARIANT" is hollow and joined to NAME.
-        x, y: Labels of the axes.
-    """
-    figure = _figure(9, 7.5)
-    axes = figure.subplots()
-    positions = {name: (time, score) for time, score, name in points}
-    for name, position in positions.items():
-        colour = _GREEN if name.startswith("doap-") else "#33475b"
-        base, _, variant = name.partition(", ")
-        if variant:
-            joined = zip(position, positions.get(base, position), strict=True)
-            axes.plot(*joined, ":", color=colour, zorder=1)
-            axes.plot(*position, "o", color=colour, markerfacecolor="white")
-            continue
-        axes.plot(*position, "o", color=colour)
-        axes.annotate(
-            name, position, xytext=(7, 0), textcoords="offset points", fontsize="small", va="center"
-        )
-    axes.set_xscale("log")
-    axes.set(xlabel=x, ylabel=y)
-    axes.margins(x=0.2, y=0.08)
     axes.grid(**_GRID)
     return render(figure)
 
