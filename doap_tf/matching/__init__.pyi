@@ -6,6 +6,7 @@ from .cameras import (
 from .collection import find_images as find_images
 from .collection_page import write_collection_page as write_collection_page
 from .colmap_database import write_colmap as write_colmap
+from .dense_extractor import DenseExtractor as DenseExtractor
 from .descriptor_extractor import (
     MAX_KEYPOINTS as MAX_KEYPOINTS,
     DescriptorExtractor as DescriptorExtractor,

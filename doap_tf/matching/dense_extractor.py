@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
+from doap_tf import runs
 from doap_tf.errors import InputError
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
@@ -34,7 +35,8 @@ class DenseExtractor(Feature2D):
     level that found it.
 
     Args:
-        model: A `.tflite` file that `convert_dense_to_tflite` made.
+        model: A `.tflite` file that `convert_dense_to_tflite` made, or a training directory with
+            one.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
     """
@@ -51,7 +53,7 @@ class DenseExtractor(Feature2D):
         self.name = str(model)
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
-        self._reader = DenseReader(model)
+        self._reader = DenseReader(runs.model_file(model, runs.DENSE))
 
     @property
     def norm(self) -> int:

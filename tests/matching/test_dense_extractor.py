@@ -84,6 +84,11 @@ def test_numbers_are_checked(model):
         DenseExtractor(model, -1)
 
 
+def test_a_training_directory_is_opened(model, extractor):
+    opened = DenseExtractor(model.parent, 300)
+    assert opened.settings()["weights_sha256"] == extractor.settings()["weights_sha256"]
+
+
 def test_settings_identify_the_weights(model, extractor):
     assert (
         extractor.settings()["weights_sha256"] == DenseExtractor(model).settings()["weights_sha256"]
