@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 
 #: A descriptor describes patches, a detector finds keypoints, an extractor reads whole images and
 #: does both, a matcher matches the features of two images.
@@ -79,8 +79,7 @@ ENTRIES: dict[str, Entry] = {
 
 def list_pretrained(kind: str = "descriptor") -> list[str]:
     """Names of the networks of a kind, one of `doap_tf.zoo.KINDS`, that ship or are registered."""
-    if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+    check_choice("kind", kind, KINDS)
     return sorted(name for name, entry in ENTRIES.items() if entry.kind == kind)
 
 

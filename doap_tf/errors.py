@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 
 class InputError(ValueError):
@@ -11,6 +11,12 @@ class InputError(ValueError):
 
 class Interrupted(Exception):
     """Raised when a signal stopped work that the same command will resume."""
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raises an InputError that lists the choices unless the value is one of them."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
 
 
 def one_line(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 
 #: Effects of another season, light, age or sensor, in their order.
 SCENE_EFFECTS = ("random_convolution", "tone_curve", "negative", "light_field", "shadow")
@@ -101,6 +101,5 @@ PRESETS = {
 
 def preset(name: str) -> Appearance:
     """Returns the settings of a name."""
-    if name not in PRESETS:
-        raise InputError(f"appearance must be one of {', '.join(PRESETS)}, not {name!r}.")
+    check_choice("appearance", name, PRESETS)
     return PRESETS[name]

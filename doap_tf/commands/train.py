@@ -25,7 +25,7 @@ from doap_tf.commands.dataset_flags import (
     print_default_photographs,
 )
 from doap_tf.commands.run_scores import print_scores
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.training.config import TrainingConfig
 
 FLAGS = flags.FLAGS
@@ -188,8 +188,7 @@ def _check_flags() -> None:
         raise InputError("give --steps or --epochs above 0.")
     if not (math.isfinite(FLAGS.epochs) and math.isfinite(FLAGS.decay_epochs)):
         raise InputError("--epochs and --decay_epochs must be finite numbers.")
-    if FLAGS.sampler not in SAMPLERS:
-        raise InputError(f"--sampler must be one of {', '.join(SAMPLERS)}, not {FLAGS.sampler!r}.")
+    check_choice("--sampler", FLAGS.sampler, SAMPLERS)
     unknown = set(FLAGS.compare) - set(HANDCRAFTED)
     if unknown:
         raise InputError(f"--compare knows {', '.join(HANDCRAFTED)}, not {', '.join(unknown)}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import check_choice
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import Plots, Result
@@ -41,8 +41,7 @@ class Rome:
         method: str = "trapezoid",
         memory_mb: float = 1024,
     ):
-        if queries not in QUERIES:
-            raise InputError(f"queries must be one of {', '.join(QUERIES)}, not {queries!r}.")
+        check_choice("queries", queries, QUERIES)
         self._queries = queries
         self._halves = {half: read_rome_half(folder, half)[0] for half in HALVES}
         self._cache_dir = pathlib.Path(cache_dir)

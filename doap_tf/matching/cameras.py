@@ -7,7 +7,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.readers.colmap_model import CAMERA_MODELS
 
 #: How images share cameras; see `Cameras`.
@@ -85,12 +85,8 @@ class Cameras:
         intrinsics: np.ndarray | None = None,
     ):
         model = model or ("SIMPLE_RADIAL" if intrinsics is None else "PINHOLE")
-        if sharing not in CAMERA_SHARING:
-            raise InputError(
-                f"sharing must be one of {', '.join(CAMERA_SHARING)}, not {sharing!r}."
-            )
-        if model not in CAMERA_MODELS:
-            raise InputError(f"model must be one of {', '.join(CAMERA_MODELS)}, not {model!r}.")
+        check_choice("sharing", sharing, CAMERA_SHARING)
+        check_choice("model", model, CAMERA_MODELS)
         self._images = images or {}
         self._sharing = sharing
         self._model = model

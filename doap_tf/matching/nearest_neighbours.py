@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.matcher import Matches
 from doap_tf.metrics import nearest, nearest_both_ways
@@ -92,7 +92,6 @@ def match_descriptors(
 
 def _check_method(method: str, ratio: float) -> None:
     """Raises an InputError unless `match_descriptors` takes these."""
-    if method not in METHODS:
-        raise InputError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+    check_choice("method", method, METHODS)
     if not 0 < ratio <= 1:
         raise InputError(f"ratio must be above 0 and at most 1, not {ratio!r}.")

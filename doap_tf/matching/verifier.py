@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.features.frames import transform_points
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matches
@@ -118,9 +118,8 @@ class Verifier:
 
     def __post_init__(self):
         for name, known in (("geometry", GEOMETRIES), ("estimator", ESTIMATORS)):
-            value = getattr(self, name)
-            if value not in known and value is not None:
-                raise InputError(f"{name} must be one of {', '.join(known)}, not {value!r}.")
+            if getattr(self, name) is not None:
+                check_choice(name, getattr(self, name), known)
         if not 0 < self.threshold < np.inf:
             raise InputError(f"threshold must be a number of pixels above 0, not {self.threshold}.")
         if self.geometry == "essential" and self.intrinsics1 is None:

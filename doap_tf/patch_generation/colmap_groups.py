@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.frames import (
     DEFAULT_MAGNIFICATION,
@@ -79,8 +79,7 @@ class PointSettings:
                 raise InputError(f"{name} must be at least 2, not {getattr(self, name)}.")
         if not 0 < self.max_overlap < 1:
             raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
-        if self.place not in PLACES:
-            raise InputError(f"place must be one of {', '.join(PLACES)}, not {self.place!r}.")
+        check_choice("place", self.place, PLACES)
 
 
 class Views(NamedTuple):

@@ -17,7 +17,7 @@ from doap_tf.appearance.array_effects import (
     draw_effects,
     without_scene,
 )
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import DETECTORS, detect
 from doap_tf.features.frames import (
@@ -96,11 +96,8 @@ class GroupSettings:
             raise InputError(f"seed must not be negative, but is {self.seed}.")
         if not 0 < self.max_overlap < 1:
             raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
-        for name, known in (("detector", (_HPATCHES, *DETECTORS)), ("jitter", _JITTERS)):
-            if getattr(self, name) not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}."
-                )
+        check_choice("detector", self.detector, (_HPATCHES, *DETECTORS))
+        check_choice("jitter", self.jitter, _JITTERS)
 
 
 class Groups(NamedTuple):

@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.training.schedule import SCHEDULES, learning_rate
 
 PRECISIONS = ("float32", "mixed_bfloat16")
@@ -70,10 +70,8 @@ class RunConfig:
             raise InputError(f"warmup must be in [0, 1), not {self.warmup}.")
         for field, declared in offered_settings(type(self)):
             value, choices = getattr(self, field.name), declared["choices"]
-            if choices and value not in choices:
-                raise InputError(
-                    f"{field.name} must be one of {', '.join(choices)}, not {value!r}."
-                )
+            if choices:
+                check_choice(field.name, value, choices)
 
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0: along a cosine to zero."""

@@ -12,7 +12,7 @@ from doap_tf.data import (
     SequencePairSampler,
     batch_shares,
 )
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 
 _SAMPLERS = {
     "groups": GroupSampler,
@@ -44,8 +44,7 @@ def make_sampler(
         views: Maximum number of patches per group; None for all.
         sequence_share: `share` of a `SameSequenceSampler`; None for its default.
     """
-    if name not in _SAMPLERS:
-        raise InputError(f"sampler must be one of {', '.join(SAMPLERS)}, not {name!r}.")
+    check_choice("sampler", name, SAMPLERS)
     options: dict[str, float] = {}
     if sequence_share is not None:
         if name != "same_sequence":

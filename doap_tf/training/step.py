@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.data.augmentation import turn_groups
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.losses import LOSSES, DistillationLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
@@ -122,8 +122,7 @@ def make_network(config: TrainingConfig) -> DescriptorNetwork:
 
 def make_loss(config: TrainingConfig, far_apart: np.ndarray | None = None) -> ListLoss:
     """Returns the loss of a run."""
-    if config.loss not in LOSSES:
-        raise InputError(f"loss must be one of {', '.join(LOSSES)}, not {config.loss!r}.")
+    check_choice("loss", config.loss, LOSSES)
     loss: Any = LOSSES[config.loss]
     return loss(
         distance="hamming" if config.head == "binary" else config.distance,

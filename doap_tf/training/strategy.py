@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 
 STRATEGIES = ("auto", "none", "mirrored", "multi_worker")
 
@@ -20,8 +20,7 @@ def make_strategy(name: str) -> tf.distribute.Strategy:
             where there is none. `"multi_worker"`: all machines named in TF_CONFIG. `"auto"`:
             several machines if TF_CONFIG is set, mirrored where there is a GPU, otherwise none.
     """
-    if name not in STRATEGIES:
-        raise InputError(f"strategy must be one of {', '.join(STRATEGIES)}, not {name!r}.")
+    check_choice("strategy", name, STRATEGIES)
     if name == "auto":
         if os.environ.get("TF_CONFIG"):
             name = "multi_worker"

@@ -13,7 +13,7 @@ from doap_tf.catalogue import ENTRIES, Entry
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
 from doap_tf.descriptors.third_party import is_function, load_function, load_onnx, load_torchscript
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.tflite_metadata import PRECISIONS
 from doap_tf.zoo import tflite_files
 
@@ -49,10 +49,8 @@ def from_pretrained(
         A `doap_tf.Descriptor`; for a keypoint network a `doap_tf.features.LearnedDetector`; for a
         name from elsewhere what was registered.
     """
-    if backend not in BACKENDS:
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {backend!r}.")
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    check_choice("backend", backend, BACKENDS)
+    check_choice("precision", precision, PRECISIONS)
     entry = ENTRIES.get(str(name_or_path))
     if entry and entry.kind == "descriptor" and not entry.load:
         return _shipped_descriptor(entry, backend, precision)
