@@ -18,24 +18,24 @@ class RandomArrays:
         self._rng = rng
 
     def uniform(self, low: float, high: float, *shape: int) -> np.ndarray | float:
-        """Returns numbers in [low, high), [*shape]."""
+        """Returns numbers in [low, high), `[*shape]`."""
         if not shape:
             return self._rng.uniform(low, high)
         return self._rng.uniform(low, high, shape).astype(np.float32)
 
     def log_uniform(self, low: float, high: float, *shape: int) -> np.ndarray | float:
-        """Returns numbers whose logarithms are uniform, [*shape]."""
+        """Returns numbers whose logarithms are uniform, `[*shape]`."""
         values = np.exp(self.uniform(np.log(low), np.log(high), *shape))
         return values if shape else float(values)
 
     def normal(self, *shape: int) -> np.ndarray | float:
-        """Returns normally distributed numbers, [*shape]."""
+        """Returns normally distributed numbers, `[*shape]`."""
         if not shape:
             return self._rng.standard_normal()
         return self._rng.standard_normal(shape, np.float32)
 
     def signs(self, negative: float, *shape: int) -> np.ndarray:
-        """Returns −1 with the probability `negative`, else 1, [*shape]."""
+        """Returns −1 with the probability `negative`, else 1, `[*shape]`."""
         return np.where(self._rng.random(shape) < negative, -1, 1).astype(np.float32)
 
     def chance(self, probability: float) -> bool:

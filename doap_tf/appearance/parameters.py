@@ -22,7 +22,7 @@ BLUR_RADIUS = 8
 
 
 class Source(Protocol):
-    """A source of random numbers, of arrays [*shape], or of tensors [B, *shape]."""
+    """A source of random numbers, of arrays `[*shape]`, or of tensors `[B, *shape]`."""
 
     def uniform(self, low: float, high: float, *shape: int) -> Any: ...
 

@@ -27,7 +27,7 @@ class RandomTensors:
         self._pool, self._used = self._draw(_POOL), 0
 
     def uniform(self, low: float, high: float, *shape: int) -> tf.Tensor:
-        """Returns numbers in [low, high), [B, *shape]."""
+        """Returns numbers in [low, high), `[B, *shape]`."""
         count = math.prod(shape)
         if count > _POOL:
             values = self._draw(count)
@@ -39,20 +39,20 @@ class RandomTensors:
         return low + (high - low) * tf.reshape(values, [self._batch, *shape])
 
     def log_uniform(self, low: float, high: float, *shape: int) -> tf.Tensor:
-        """Returns numbers whose logarithms are uniform, [B, *shape]."""
+        """Returns numbers whose logarithms are uniform, `[B, *shape]`."""
         return tf.exp(self.uniform(math.log(low), math.log(high), *shape))
 
     def normal(self, *shape: int) -> tf.Tensor:
-        """Returns normally distributed numbers, [B, *shape]."""
+        """Returns normally distributed numbers, `[B, *shape]`."""
         one, two = tf.unstack(self.uniform(0, 1, 2, *shape), axis=1)
         return tf.sqrt(-2 * tf.math.log(1 - one)) * tf.cos(2 * math.pi * two)
 
     def signs(self, negative: float, *shape: int) -> tf.Tensor:
-        """Returns −1 with the probability `negative`, else 1, [B, *shape]."""
+        """Returns −1 with the probability `negative`, else 1, `[B, *shape]`."""
         return tf.where(self.chance(negative, *shape), -1.0, 1.0)
 
     def chance(self, probability: float, *shape: int) -> tf.Tensor:
-        """Returns True with a probability, bool [B, *shape]."""
+        """Returns True with a probability, bool `[B, *shape]`."""
         return self.uniform(0, 1, *shape) < probability
 
     def _draw(self, count: int) -> tf.Tensor:
