@@ -9,7 +9,7 @@ The second exports the keypoint network of the detector "learned".
 import json
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from absl import flags
@@ -20,7 +20,6 @@ from doap_tf.errors import InputError, writing_to
 from doap_tf.tflite_metadata import PRECISIONS
 
 FLAGS = flags.FLAGS
-_FORMATS = ("saved_model", "tflite", "onnx")
 _SPLIT_SEED = 0
 _MAX_BATCH = 2**20
 
@@ -36,7 +35,7 @@ flags.DEFINE_string(
     "Folder for NAME/VERSION/ (the SavedModel), NAME-*.tflite and NAME.onnx; for a keypoint "
     "network NAME.tflite and NAME-HEIGHTxWIDTH.tflite.",
 )
-flags.DEFINE_list("formats", ["saved_model", "tflite"], f"Any of {', '.join(_FORMATS)}.")
+flags.DEFINE_list("formats", ["saved_model", "tflite"], "Any of saved_model, tflite, onnx.")
 flags.DEFINE_string("name", None, "NAME of the export; by default taken from --model.")
 flags.DEFINE_list("precisions", list(PRECISIONS), "Precisions of the .tflite files.")
 flags.DEFINE_list(
@@ -114,32 +113,46 @@ def _load_groups(network):
 
 def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[str, pathlib.Path]:
     """Writes all formats; returns those that can be measured, by short names."""
-    from doap_tf.export import (
-        calibration_patches,
-        convert_to_onnx,
-        export_saved_model,
-        export_tflite,
-    )
+    written: dict[str, pathlib.Path] = {}
+    for format_name, write in FORMATS.items():
+        if format_name in FLAGS.formats:
+            files_of_format = write(network, name, directory, calibration)
+            print(*files_of_format.values(), sep="\n")
+            written |= files_of_format
+    return {
+        short: path for short, path in written.items() if path.is_dir() or path.suffix == ".tflite"
+    }
 
-    exported = {}
-    # Formats that need optional packages come first: if one is missing, nothing is written.
-    if "onnx" in FLAGS.formats:
-        model = convert_to_onnx(network)
-        with files.write_atomically(directory / f"{name}.onnx") as temporary:
-            temporary.write_bytes(model)
-        print(directory / f"{name}.onnx")
-    if "tflite" in FLAGS.formats:
-        patches = None if calibration is None else calibration_patches(calibration.patches)
-        sizes = [None, *map(int, FLAGS.batch_sizes)]
-        for path in export_tflite(network, directory, name, FLAGS.precisions, sizes, patches):
-            exported[path.stem.removeprefix(f"{name}-")] = path
-            print(path)
-    if "saved_model" in FLAGS.formats:
-        record = _training_record(FLAGS.model)
-        path = export_saved_model(network, directory / name, training_record=record)
-        exported["saved_model"] = path
-        print(path)
-    return exported
+
+def _write_onnx(network, name: str, directory: pathlib.Path, _) -> dict[str, pathlib.Path]:
+    from doap_tf.export import convert_to_onnx
+
+    model, path = convert_to_onnx(network), directory / f"{name}.onnx"
+    with files.write_atomically(path) as temporary:
+        temporary.write_bytes(model)
+    return {"onnx": path}
+
+
+def _write_tflite(network, name: str, directory: pathlib.Path, groups) -> dict[str, pathlib.Path]:
+    from doap_tf.export import calibration_patches, export_tflite
+
+    patches = None if groups is None else calibration_patches(groups.patches)
+    sizes = [None, *map(int, FLAGS.batch_sizes)]
+    paths = export_tflite(network, directory, name, FLAGS.precisions, sizes, patches)
+    return {path.stem.removeprefix(f"{name}-"): path for path in paths}
+
+
+def _write_saved_model(network, name: str, directory: pathlib.Path, _) -> dict[str, pathlib.Path]:
+    from doap_tf.export import export_saved_model
+
+    record = _training_record(FLAGS.model)
+    return {"saved_model": export_saved_model(network, directory / name, training_record=record)}
+
+
+#: What writes a network in each format, given its name, the folder and groups to calibrate on;
+#: returns the files by short names. Formats that need optional packages come first: if one is
+#: missing, nothing is written.
+FORMATS = {"onnx": _write_onnx, "tflite": _write_tflite, "saved_model": _write_saved_model}
 
 
 def _export_keypoints(network, name: str, directory: pathlib.Path) -> None:
@@ -165,7 +178,7 @@ def _check_flags() -> None:
     for flag in ("model", "export_dir"):
         if not FLAGS[flag].value:
             raise InputError(f"give --{flag}: {FLAGS[flag].help}")
-    _check_list("formats", _FORMATS)
+    _check_list("formats", FORMATS)
     _check_list("precisions", PRECISIONS)
     if not all(size.isdecimal() and 0 < int(size) <= _MAX_BATCH for size in FLAGS.batch_sizes):
         raise InputError(
@@ -180,7 +193,7 @@ def _check_flags() -> None:
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 
 
-def _check_list(flag: str, known: Sequence[str]) -> None:
+def _check_list(flag: str, known: Iterable[str]) -> None:
     values = FLAGS[flag].value or []
     unknown = [value for value in values if value not in known]
     if unknown or not values:

@@ -59,6 +59,29 @@ def test_exports_and_measures_a_training_directory(groups, tmp_path):
     assert record["scores"]["int8"]["bytes"] == size
 
 
+# A program of another package, with a format of its own.
+OTHER_FORMAT = """
+from doap_tf.commands import export
+
+def write_sizes(network, name, directory, groups):
+    path = directory / f"{name}.txt"
+    path.write_text(str(network.input_size))
+    return {"sizes": path}
+
+export.FORMATS["sizes"] = write_sizes
+export.run()
+"""
+
+
+def test_a_format_from_outside_the_package(tmp_path):
+    flags = ["--model=doap-tiny-256b", f"--export_dir={tmp_path}", "--formats=sizes"]
+    command = [sys.executable, "-c", OTHER_FORMAT, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "doap-tiny-256b.txt").read_text() == "32"
+    assert str(tmp_path / "doap-tiny-256b.txt") in done.stdout
+
+
 def test_a_network_that_ships_needs_no_groups_and_keeps_its_card(tmp_path):
     done = _run(
         *("--model=doap-tiny-256b", f"--export_dir={tmp_path}"),
