@@ -92,7 +92,7 @@ def register(
         name: Any that does not ship; what it stood for before is replaced.
         kind: One of `KINDS`.
         load: Makes it, on first use.
-        trained_on: See `Entry`: benchmarks leave out what a network has seen.
+        trained_on: See `Entry`.
     """
     list_pretrained(kind)  # checks it
     if name in ENTRIES and ENTRIES[name].load is None:

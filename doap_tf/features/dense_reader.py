@@ -6,14 +6,13 @@ import functools
 import itertools
 import math
 import os
-import pathlib
 import threading
 from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 
-from doap_tf import tflite_metadata
+from doap_tf import runs, tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
 from doap_tf.parallel import cores
@@ -43,7 +42,8 @@ class DenseReader:
     bounded, and the maps are those of the whole image.
 
     Args:
-        model: A `.tflite` file that `convert_dense_to_tflite` made.
+        model: A `.tflite` file that `convert_dense_to_tflite` made, or a training directory with
+            one.
 
     Attributes:
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
@@ -54,7 +54,7 @@ class DenseReader:
     def __init__(self, model: str | os.PathLike):
         from ai_edge_litert.interpreter import Interpreter
 
-        path = pathlib.Path(model)
+        path = runs.model_file(model, runs.DENSE)
         try:
             content = path.read_bytes()
             metadata = tflite_metadata.read(content)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from doap_tf import runs
 from doap_tf.errors import InputError
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
@@ -53,7 +52,7 @@ class DenseExtractor(Feature2D):
         self.name = str(model)
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
-        self._reader = DenseReader(runs.model_file(model, runs.DENSE))
+        self._reader = DenseReader(model)
 
     @property
     def norm(self) -> int:

@@ -10,12 +10,14 @@ import numpy as np
 from doap_tf.catalogue import registered
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import Detector
+from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.verifier import PairMatches, Verifier
+from doap_tf.zoo.loading import network_of_images
 
 
 def match_features(
@@ -73,6 +75,11 @@ def match_images(
     extractor = descriptor = registered(descriptor, "extractor")
     if isinstance(descriptor, cv2.Feature2D):
         extractor = OpenCVExtractor(descriptor, max_keypoints)
+    elif (
+        isinstance(descriptor, str | os.PathLike)
+        and network_of_images(descriptor) == "DenseNetwork"
+    ):
+        extractor = DenseExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):
         extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
     elif detector != "learned" or magnification is not None:

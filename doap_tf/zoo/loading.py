@@ -47,7 +47,8 @@ def from_pretrained(
 
     Returns:
         A `doap_tf.Descriptor`; for a keypoint network a `doap_tf.features.LearnedDetector`; for a
-        name from elsewhere what was registered.
+        network of whole images a `doap_tf.features.dense_reader.DenseReader`; for a name from
+        elsewhere what was registered.
     """
     check_choice("backend", backend, BACKENDS)
     check_choice("precision", precision, PRECISIONS)
@@ -88,6 +89,8 @@ def load_descriptor(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDes
             return load_function(name)
         if name not in ENTRIES and _existing(path, *HANDCRAFTED).suffix in _THIRD_PARTY:
             return _THIRD_PARTY[path.suffix](path)
+        if name not in ENTRIES and network_of_images(path) == "DenseNetwork":
+            raise InputError(f"{name} reads whole images, not patches: give it to DenseExtractor.")
         loaded = from_pretrained(descriptor)
     missing = [name for name in _REQUIRED if not hasattr(loaded, name)]
     if missing:
@@ -150,10 +153,15 @@ def _shipped_descriptor(entry: Entry, backend: str, precision: str) -> Descripto
 def _load_file(path: pathlib.Path) -> Any:
     from doap_tf.descriptors.descriptor import Descriptor
 
-    if _finds_keypoints(path):
+    network = network_of_images(path)
+    if network == "KeypointNetwork":
         from doap_tf.features.learned import open_learned
 
         return open_learned(path)
+    if network == "DenseNetwork":
+        from doap_tf.features.dense_reader import DenseReader
+
+        return DenseReader(path)
     if path.suffix == ".tflite":
         from doap_tf.descriptors.litert_backend import LiteRTBackend
 
@@ -168,14 +176,16 @@ def _load_file(path: pathlib.Path) -> Any:
     return Descriptor(load_keras(path, DescriptorNetwork))
 
 
-def _finds_keypoints(path: pathlib.Path) -> bool:
-    """Whether a file or training directory is that of a keypoint network for LiteRT."""
+def network_of_images(path: str | os.PathLike) -> str | None:
+    """The class of a network of images in a file or training directory for LiteRT, or None."""
+    path = pathlib.Path(path)
     if path.suffix != ".tflite":
-        return (path / runs.KEYPOINTS).exists()
+        classes = {runs.KEYPOINTS: "KeypointNetwork", runs.DENSE: "DenseNetwork"}
+        return next((classes[name] for name in classes if (path / name).exists()), None)
     try:
-        return tflite_metadata.read(path.read_bytes()).get("network") == "KeypointNetwork"
-    except ValueError:  # refused, with the reason, by what runs it
-        return False
+        return tflite_metadata.read(path.read_bytes()).get("network")
+    except (OSError, ValueError):  # refused, with the reason, by what runs it
+        return None
 
 
 def _has_gpu() -> bool:

@@ -2,6 +2,7 @@ import cv2
 import numpy as np
 import pytest
 
+import doap_tf
 from doap_tf.errors import InputError
 from doap_tf.features.frames import similarity_frames
 from doap_tf.matching.dense_extractor import DenseExtractor
@@ -87,6 +88,16 @@ def test_numbers_are_checked(model):
 def test_a_training_directory_is_opened(model, extractor):
     opened = DenseExtractor(model.parent, 300)
     assert opened.settings()["weights_sha256"] == extractor.settings()["weights_sha256"]
+
+
+def test_paths_are_known_everywhere(model):
+    image = photograph()
+    pair = doap_tf.match_images(image, image, model.parent, max_keypoints=50)
+    np.testing.assert_array_equal(pair.indices[:, 0], pair.indices[:, 1])
+    assert len(pair.indices) == 50
+    assert doap_tf.from_pretrained(model).dimension == 16
+    with pytest.raises(InputError, match=r"dense\.tflite reads whole images, not patches"):
+        doap_tf.DescriptorExtractor(model)
 
 
 def test_settings_identify_the_weights(model, extractor):
