@@ -15,7 +15,7 @@ export function matchRecord(
   settings: Settings,
   manifest: Manifest,
 ): object {
-  const network = manifest.networks.find((entry) => entry.file === settings.network);
+  const network = manifest.networks.find((entry) => entry.file === settings.network)!;
   const [scale1, scale2] = [first, second].map(scaleOf);
   const keypoints1 = matched.keypoints[0].map((keypoint) => row(keypoint, scale1));
   const keypoints2 = matched.keypoints[1].map((keypoint) => row(keypoint, scale2));
@@ -35,11 +35,11 @@ export function matchRecord(
     settings: {
       image1: first.name,
       image2: second.name,
-      descriptor: network?.name,
-      weights_sha256: network?.weights_sha256,
+      descriptor: network.name,
+      weights_sha256: network.weights_sha256,
       backend: "litert.js",
-      precision: network?.precision,
-      magnification: network?.magnification,
+      precision: network.precision,
+      magnification: network.magnification,
       detector: "learned",
       detector_sha256: manifest.detector.weights_sha256,
       max_keypoints: settings.keypoints,
@@ -54,6 +54,7 @@ export function matchRecord(
     keypoints1,
     keypoints2,
     indices: matched.indices,
+    scores: matched.distances.map((distance) => 1 - distance / network.output_dim),
     distances: matched.distances,
     inliers: matched.inliers,
     residuals,

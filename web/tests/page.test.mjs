@@ -112,6 +112,7 @@ test("the samples match as they should, and nothing leaves the machine", async (
     for (const key of Object.keys(record.settings)) assert.ok(known.has(key), key);
     assert.deepEqual([record.image_size1, record.image_size2], [[600, 400], [560, 420]]);
     for (const [number, [i, j]] of record.indices.entries()) {
+      assert.equal(record.scores[number], 1 - record.distances[number] / 256);
       const mapped = transform(record.model, record.keypoints1[i]);
       const residual = Math.hypot(mapped[0] - record.keypoints2[j][0], mapped[1] - record.keypoints2[j][1]);
       if (record.inliers[number]) assert.ok(Math.abs(residual - record.residuals[number]) < 1e-6 && residual <= 3);
