@@ -87,6 +87,7 @@ def test_peers_are_compared(run, name, values, peers):
         assert f"× as fast as {peer}" in output
 
 
+@pytest.mark.slow
 def test_loss(run, load, monkeypatch):
     # Threads instead of processes, of which each would import TensorFlow anew.
     monkeypatch.setattr(load("loss_speed"), "PROCESSES", multiprocessing.dummy)
@@ -96,6 +97,7 @@ def test_loss(run, load, monkeypatch):
     assert ("× as fast as FastAP" in output) == installed == ("pip install" not in output)
 
 
+@pytest.mark.slow
 def test_dataset(run, tmp_path):
     for number in range(2):
         cv2.imwrite(

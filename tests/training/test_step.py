@@ -121,6 +121,7 @@ def test_a_restarted_step_does_what_a_new_one_does():
         np.testing.assert_array_equal(variable, same)
 
 
+@pytest.mark.slow
 def test_xla_changes_little():
     plain, compiled = one_step(), one_step(xla=True)
     np.testing.assert_allclose(compiled[2], plain[2], atol=1e-4)

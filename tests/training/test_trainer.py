@@ -30,6 +30,7 @@ def train(config, folder, step=None, validate=True):
     return trainer.descriptor.describe(groups.patches)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_reused_trains_as_a_new_one(tmp_path):
     step = TrainingStep(CONFIG, tf.distribute.get_strategy())
     config = dataclasses.replace(CONFIG, seed=1, learning_rate=0.5)

@@ -79,6 +79,7 @@ def test_a_file_is_run_by_what_it_was_made_for(tmp_path):
         doap_tf.from_pretrained(tmp_path / "mine.npz", "litert")
 
 
+@pytest.mark.slow
 def test_other_precisions_by_name(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     views = layouts.views(np.random.default_rng(0), 40, 32, jitter=2.5)
