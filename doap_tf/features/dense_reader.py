@@ -73,6 +73,8 @@ class DenseReader:
             self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
             with stderr_discarded():  # LiteRT announces its delegate
                 self._describe = self._open().get_signature_runner("describe")
+        except InputError:
+            raise
         except OSError as error:
             raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
         except (KeyError, ValueError) as error:
