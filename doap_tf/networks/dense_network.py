@@ -123,6 +123,7 @@ class DenseNetwork(tf.keras.Model):
         )
         self.score_half = self._pointwise(score_filters, "score_half")
         self.score_quarter = self._pointwise(4 * score_filters, "score_quarter")
+        self.score_eighth = self._pointwise(16 * score_filters, "score_eighth")
         self.score_block = self._block(score_filters, "score_block")
         self.score_head = self._pointwise(4, "score_head")
 
@@ -164,6 +165,7 @@ class DenseNetwork(tf.keras.Model):
         self.projection.build((None, self.hidden))
         self.score_half.build((None, None, None, self.filters[0][-1]))
         self.score_quarter.build((None, None, None, self.filters[1][-1]))
+        self.score_eighth.build((None, None, None, self.filters[2][-1]))
         self.score_block.build((None, None, None, self.score_filters))
         self.score_head.build((None, None, None, self.score_filters))
         self.built = True
@@ -180,11 +182,13 @@ class DenseNetwork(tf.keras.Model):
             for block in blocks:
                 features = block(features, training=training)
             levels.append(features)
-        return DenseMaps(self._scores(levels[0], levels[1], training), tuple(levels[1:]))
+        return DenseMaps(self._scores(levels[:3], training), tuple(levels[1:]))
 
-    def _scores(self, half: tf.Tensor, quarter: tf.Tensor, training: bool) -> tf.Tensor:
-        coarse = tf.nn.depth_to_space(self.score_quarter(tf.stop_gradient(quarter)), 2)
-        features = tf.nn.relu(self.score_half(tf.stop_gradient(half)) + coarse)
+    def _scores(self, levels: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
+        half, quarter, eighth = map(tf.stop_gradient, levels)
+        features = self.score_half(half)
+        features += tf.nn.depth_to_space(self.score_quarter(quarter), 2)
+        features = tf.nn.relu(features + tf.nn.depth_to_space(self.score_eighth(eighth), 4))
         features = self.score_block(features, training=training)
         return tf.nn.depth_to_space(tf.cast(self.score_head(features), tf.float32), 2)
 
@@ -223,6 +227,7 @@ class DenseNetwork(tf.keras.Model):
             ),
             (self.score_half, 4),
             (self.score_quarter, 16),
+            (self.score_eighth, 64),
             (self.score_block.convolution, 4),
             (self.score_head, 4),
         ]

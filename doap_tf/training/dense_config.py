@@ -25,7 +25,9 @@ class DenseConfig(RunConfig):
     webcam_share: float = setting(0.25, "Share of the pairs that show two images of one webcam.")
     appearance: str = setting("strong", "Changes of appearance of the views.", PRESETS)
     keypoint_cost: float = setting(
-        0.3, "Of a keypoint, after half of the run: the higher, the fewer and better."
+        0.5,
+        "Of a keypoint, after half of the run, as a share of the mean Average Precision of all "
+        "places: the higher, the fewer and better.",
     )
     steps: int = setting(16_000, "Number of updates.")
     learning_rate: float = setting(3e-3, "Of AdamW; it decays to zero along a cosine.")

@@ -106,11 +106,16 @@ class DenseStep(NetworkUpdate):
 class DenseObjective(KeypointObjective):
     """The objective of keypoints, whose places are ranked by the network's own descriptors.
 
-    Instead of pixels the views hold the features that the network made of them.
+    Instead of pixels the views hold the features that the network made of them. A keypoint costs
+    a share of the mean Average Precision of all places: a fixed cost would remove every keypoint
+    as long as the descriptor is worth less than that.
     """
 
     def __init__(self, network: DenseNetwork, size: int):
         super().__init__(network, size)
+
+    def _cost(self, cost: tf.Tensor, *precisions: tf.Tensor) -> tf.Tensor:
+        return cost * tf.reduce_mean(tf.stack(precisions))
 
     def _describe(self, images: Any, places: Any, angles: Any) -> list[tf.Tensor]:
         return [
