@@ -13,7 +13,7 @@ peers aliked and r2d2, whose descriptors are called `own`.
   nearly their scale and orientation. Right matches may be more, as only their positions are judged.
 - right: number of mutual nearest neighbours that the homography maps to within the tolerance of
   each other; share: of all matches.
-- AUC: area under the curve of homographies with a mean corner error of at most 0 to 1, 3, 5 px, as
+- AUC: area under the curve of homographies with a mean corner error below 0 to 1, 3, 5 px, as
   `Verifier()` estimates them; H: how many are within 5 px; corners: the median error.
 - detect, describe: median seconds for the second images of the pairs, at the largest number of
   keypoints; smaller numbers are the strongest of these. Peers describe while they detect.
@@ -46,6 +46,7 @@ from doap_tf.drawing.matches import draw_matches
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
+from doap_tf.evaluation import two_view_scores
 from doap_tf.features.detectors import Detections, detect
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import (
@@ -213,7 +214,7 @@ def _scores(
 ) -> dict[str, Any]:
     one, two = pair.features1, pair.features2
     errors = np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
-    corners = pair_scores.corner_error(pair.model, homography, one.image_size)
+    corners = two_view_scores.corner_error(pair.model, homography, one.image_size)
     return {
         "repeated": pair_scores.repeatability(
             one.points, two.points, homography, one.image_size, two.image_size, tolerances[0]
@@ -246,7 +247,7 @@ def _row(records: Sequence[_Record]) -> dict[str, str]:
         row[f"right, {tolerance:g} px"] = f"{right[:, index].sum():,}"
         row[f"share, {tolerance:g} px"] = _share(shares[:, index].mean())
     for limit in _LIMITS:
-        row[f"AUC {limit} px"] = _share(pair_scores.area_under_curve(corners, limit))
+        row[f"AUC {limit} px"] = _share(two_view_scores.area_under_curve(corners, limit))
     row["H"] = str(np.sum(corners <= _LIMITS[-1]))
     row["corners"] = f"{np.median(corners):.2f}"
     if all(record["seconds"] and record["clock"] == FLAGS.clock for record in records):

@@ -1,4 +1,4 @@
-"""Scores of two images whose homography is known: arrays in, numbers out."""
+"""Scores of the keypoints of two images whose homography is known: arrays in, numbers out."""
 
 import numpy as np
 from scipy.sparse import csgraph, csr_array
@@ -58,23 +58,6 @@ def found_again(
         (np.ones(same.sum(), bool), (i[same], j[same])), shape=(len(mapped), len(frames2))
     )
     return int(np.sum(csgraph.maximum_bipartite_matching(pairs) >= 0))
-
-
-def corner_error(
-    estimated: np.ndarray | None, homography: np.ndarray, size: tuple[int, int]
-) -> float:
-    """Mean distance of the first image's corners under two homographies; infinite without one."""
-    if estimated is None:
-        return np.inf
-    width, height = size
-    corners = np.array([(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)], float)
-    difference = transform_points(corners, estimated) - transform_points(corners, homography)
-    return float(np.nan_to_num(np.linalg.norm(difference, axis=1), nan=np.inf).mean())
-
-
-def area_under_curve(errors: np.ndarray, limit: float) -> float:
-    """Area under the share of errors [N] up to a threshold, as it goes from 0 to `limit`: 0…1."""
-    return float(np.mean(np.clip(1 - np.asarray(errors) / limit, 0, 1)))
 
 
 def _inside(points: np.ndarray, size: tuple[int, int]) -> np.ndarray:

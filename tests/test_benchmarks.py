@@ -204,26 +204,6 @@ def test_pairs_of_images(tmp_path):
     assert after == before + 1000
 
 
-def test_area_under_curve(load):
-    area_under_curve = load("pair_scores").area_under_curve
-    assert area_under_curve([0, 0.5, 2, np.inf], 1) == pytest.approx(1.5 / 4)
-    errors = np.array([*np.random.default_rng(0).exponential(3, 40), np.inf])
-    thresholds = np.linspace(0, 5, 5_001)[1:]
-    expected = np.mean([np.mean(errors <= threshold) for threshold in thresholds])
-    assert area_under_curve(errors, 5) == pytest.approx(expected, abs=1e-3)
-
-
-def test_corner_error(load):
-    corner_error = load("pair_scores").corner_error
-    true = np.array([[1.2, 0.1, 5], [-0.2, 0.9, 3], [1e-4, 2e-4, 1]])
-    other = true @ np.array([[1, 0, 2], [0, 1, -1], [0, 0, 1]])
-    corners = np.float64([(0, 0), (99, 0), (99, 79), (0, 79)])
-    moved = mapped(corners + np.array([2, -1]), true)
-    expected = np.linalg.norm(moved - mapped(corners, true), axis=1).mean()
-    assert corner_error(other, true, (100, 80)) == pytest.approx(expected)
-    assert corner_error(None, true, (100, 80)) == np.inf
-
-
 def test_repeatability(load):
     repeatability = load("pair_scores").repeatability
     shift = np.array([[1.0, 0, 10], [0, 1, 0], [0, 0, 1]])
