@@ -67,6 +67,9 @@ _WEBCAMS = tuple(
 _PATCHES = (*_PHOTOGRAPHS, *_WEBCAMS, "tilde/panorama", "ubc_phototour/notredame")
 _SEQUENCES = ("hpatches/v_wormhole", "hpatches/v_birdwoman")
 
+#: The descriptor where none is named.
+DEFAULT_DESCRIPTOR = "doap-fast-128"
+
 #: Everything that has a name: what ships, then what was registered.
 ENTRIES: dict[str, Entry] = {
     entry.name: entry

@@ -13,7 +13,7 @@ from matplotlib.transforms import Bbox, TransformedBbox
 
 from doap_tf.drawing.pictures import render
 from doap_tf.features.frames import angles, transform_points
-from doap_tf.readers.images import as_colour
+from doap_tf.readers.images import ImageLike, as_colour
 
 _DPI = 100
 _LARGEST_ZOOM = 4.0
@@ -60,8 +60,8 @@ class MatchedPair(Protocol):
 
 
 def draw_matches(
-    image1: np.ndarray,
-    image2: np.ndarray,
+    image1: ImageLike,
+    image2: ImageLike,
     pair: MatchedPair,
     title: str = "",
     max_lines: int = 150,
@@ -74,7 +74,7 @@ def draw_matches(
     image is drawn into the second.
 
     Args:
-        image1, image2: The matched images.
+        image1, image2: The matched images or their paths.
         pair: Their matches.
         title: Header of the picture, beside the counts.
         max_lines: Maximum number of lines for inliers, and for outliers; a dot marks every inlier.
@@ -127,7 +127,7 @@ def draw_matches(
 
 
 def draw_frames(
-    image: np.ndarray, frames: np.ndarray, title: str = "", max_frames: int = 400
+    image: ImageLike, frames: np.ndarray, title: str = "", max_frames: int = 400
 ) -> np.ndarray:
     """Draws frames [N, 2, 3] as their ellipses, each with a ray along its first axis.
 
@@ -159,7 +159,7 @@ def draw_frames(
 class _Panel:
     """An image fitted into a box of the canvas."""
 
-    def __init__(self, image: np.ndarray, box: tuple[int, int]):
+    def __init__(self, image: ImageLike, box: tuple[int, int]):
         self.colour = as_colour(image)
         height, width = self.colour.shape[:2]
         self.zoom = min(box[0] / width, box[1] / height, _LARGEST_ZOOM)

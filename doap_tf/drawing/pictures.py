@@ -2,12 +2,14 @@
 
 import io
 import os
+import pathlib
 
 import numpy as np
 import PIL.Image
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from doap_tf.errors import InputError
 from doap_tf.files import write_atomically
 
 _JPEG_QUALITY = 95
@@ -37,6 +39,9 @@ def encode_jpeg(picture: np.ndarray) -> bytes:
 
 def write_picture(path: str | os.PathLike, picture: np.ndarray) -> None:
     """Writes a picture in the format that the suffix of `path` names, such as `.png`."""
+    formats = PIL.Image.registered_extensions()
+    if formats.get(pathlib.Path(path).suffix.lower()) not in PIL.Image.SAVE:
+        raise InputError(f"{path} is not the name of a picture, such as {path}.png.")
     with write_atomically(path) as temporary:
         _image(picture).save(temporary, quality=_JPEG_QUALITY)
 

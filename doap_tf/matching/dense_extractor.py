@@ -16,7 +16,7 @@ from doap_tf.features.frames import as_frames, radii, similarity_frames
 from doap_tf.features.score_maxima import score_maxima
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
-from doap_tf.readers.images import as_grey
+from doap_tf.readers.images import ImageLike, as_grey
 
 RADIUS = 1.6  # of a keypoint's frame, in pixels of its level
 LEVELS = 3  # of the pyramid, each half the size of the one before
@@ -64,7 +64,7 @@ class DenseExtractor(Feature2D):
         """Number of values or bits of a descriptor."""
         return self._reader.dimension
 
-    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
+    def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first."""
         grey = as_grey(image)
         levels = self._levels(grey)
@@ -90,7 +90,7 @@ class DenseExtractor(Feature2D):
         )
 
     def describe(
-        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
         """Describes the centres of frames [N, 2, 3], in order, at the level nearest their radius.
 

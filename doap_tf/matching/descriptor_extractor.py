@@ -7,7 +7,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import registered
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, registered
 from doap_tf.descriptors import FrameDescriptor
 from doap_tf.descriptors.opencv_sift import SiftDescriptor
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
@@ -26,7 +26,7 @@ from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
-from doap_tf.readers.images import as_grey
+from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import load_descriptor
 
 MAX_KEYPOINTS = 8192  # by default
@@ -56,13 +56,13 @@ class DescriptorExtractor(Feature2D):
 
     Example:
         >>> extractor = doap_tf.DescriptorExtractor("doap-128")
-        >>> keypoints, descriptors = extractor.detectAndCompute(cv2.imread("a.jpg"), None)
+        >>> keypoints, descriptors = extractor.detectAndCompute("a.jpg")
         >>> matcher = cv2.BFMatcher(extractor.defaultNorm(), crossCheck=True)
     """
 
     def __init__(
         self,
-        descriptor: Any,
+        descriptor: Any = DEFAULT_DESCRIPTOR,
         detector: str | os.PathLike | Detector = "learned",
         max_keypoints: int | None = MAX_KEYPOINTS,
         magnification: float | Sequence[float] | None = None,
@@ -91,26 +91,26 @@ class DescriptorExtractor(Feature2D):
                 load_descriptor(descriptor), magnification, batch_size
             )
 
-    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
+    def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.
 
         Args:
             image: Anything that `doap_tf.readers.images.as_grey` takes.
             mask: uint8 [H, W]; nothing is detected where it is zero.
         """
+        grey = as_grey(image)
         try:
-            grey = as_grey(image)
             return self._features(grey, *self.detect_frames(grey, mask))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            height, width = image.shape[:2]
+            height, width = grey.shape
             raise InputError(
                 f"an image of {width} × {height} pixels needs more memory than there is: make it "
                 "smaller, or detect with fast or orb, which need far less."
             ) from error
 
-    def detect_frames(self, image: np.ndarray, mask: np.ndarray | None = None) -> Detections:
+    def detect_frames(self, image: ImageLike, mask: np.ndarray | None = None) -> Detections:
         """Detects only: affine frames [N, 2, 3] and their responses, strongest first."""
         whole = as_grey(image)
         grey, shrinking = self._shrunk(whole)
@@ -128,7 +128,7 @@ class DescriptorExtractor(Feature2D):
         return detections._replace(frames=compose(enlarging, detections.frames))
 
     def describe(
-        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
         """Describes given affine frames [N, 2, 3], in order; without responses they are zero."""
         frames = as_frames(frames)
@@ -146,7 +146,7 @@ class DescriptorExtractor(Feature2D):
         """Number of values or bits of a descriptor."""
         return self.frame_descriptor.dimension
 
-    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
+    def detect(self, image: ImageLike, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
         """Detects only; `KeyPoint.size` is as OpenCV's own detector sets it."""
         image = as_grey(image)
         frames, responses = self.detect_frames(image, mask)

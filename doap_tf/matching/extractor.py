@@ -5,6 +5,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from doap_tf.matching.image_features import Features
+from doap_tf.readers.images import ImageLike
 
 
 class Extractor(Protocol):
@@ -22,11 +23,11 @@ class Extractor(Protocol):
     def norm(self) -> int:
         """`cv2.NORM_L2` or `cv2.NORM_HAMMING`, by which its descriptors are compared."""
 
-    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
-        """Detects and describes in an image as `read_image` returns it, where a mask is not 0."""
+    def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
+        """Detects and describes in an image that `as_grey` takes, where a mask is not 0."""
 
     def describe(
-        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
         """Describes given affine frames [N, 2, 3], in order; without responses they are zero."""
 

@@ -13,6 +13,7 @@ from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.readers.images import ImageLike
 
 
 class Feature2D(Extractor, abc.ABC):
@@ -31,12 +32,12 @@ class Feature2D(Extractor, abc.ABC):
     def dimension(self) -> int:
         """Number of values or bits of a descriptor."""
 
-    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
+    def detect(self, image: ImageLike, mask: np.ndarray | None = None) -> list[cv2.KeyPoint]:
         """Detects only."""
         return self._keypoints(self.extract(image, mask))
 
     def compute(
-        self, image: np.ndarray, keypoints: Sequence[cv2.KeyPoint] | np.ndarray
+        self, image: ImageLike, keypoints: Sequence[cv2.KeyPoint] | np.ndarray
     ) -> tuple[Sequence[cv2.KeyPoint] | np.ndarray, np.ndarray]:
         """Describes given keypoints, or affine frames [N, 2, 3].
 
@@ -52,7 +53,7 @@ class Feature2D(Extractor, abc.ABC):
 
     def detectAndCompute(
         self,
-        image: np.ndarray,
+        image: ImageLike,
         mask: np.ndarray | None = None,
         keypoints: Sequence[cv2.KeyPoint] | np.ndarray = (),
         useProvidedKeypoints: bool = False,

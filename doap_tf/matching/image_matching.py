@@ -1,5 +1,6 @@
 """Matching two images, or their features: match, then verify."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import registered
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, registered
 from doap_tf.errors import InputError
 from doap_tf.features.detectors import Detector
 from doap_tf.matching.dense_extractor import DenseExtractor
@@ -17,6 +18,7 @@ from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.verifier import PairMatches, Verifier
+from doap_tf.readers.images import ImageLike
 from doap_tf.zoo.loading import network_of_images
 
 
@@ -32,9 +34,9 @@ def match_features(
 
 
 def match_images(
-    image1: np.ndarray,
-    image2: np.ndarray,
-    descriptor: Any,
+    image1: ImageLike,
+    image2: ImageLike,
+    descriptor: Any = DEFAULT_DESCRIPTOR,
     detector: str | os.PathLike | Detector = "learned",
     max_keypoints: int | None = MAX_KEYPOINTS,
     magnification: float | Sequence[float] | None = None,
@@ -52,7 +54,8 @@ def match_images(
     To use an image more than once, make an extractor and call `match_features`.
 
     Args:
-        image1, image2: What `doap_tf.readers.images.as_grey` takes; colours in OpenCV's order.
+        image1, image2: Paths, or arrays that `doap_tf.readers.images.as_grey` takes; colours in
+            OpenCV's order.
         descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
             path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
             describe keypoints of their own.
@@ -65,8 +68,9 @@ def match_images(
         Keypoints with their descriptors, matches, inliers, residuals and the estimated model.
 
     Example:
-        >>> pair = doap_tf.match_images(cv2.imread("a.jpg"), cv2.imread("b.jpg"), "doap-128")
+        >>> pair = doap_tf.match_images("a.jpg", "b.jpg")
         >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
+        >>> pair.draw("matches.png")
     """
     matcher = registered(method, "matcher")
     if isinstance(matcher, str):
@@ -87,4 +91,5 @@ def match_images(
             f"{extractor.name} describes keypoints of its own: give neither a detector nor a "
             "magnification."
         )
-    return match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)
+    pair = match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)
+    return dataclasses.replace(pair, images=(image1, image2))

@@ -20,7 +20,7 @@ from doap_tf.features.frames import frames_from_keypoints, keypoints_from_frames
 from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.image_features import Features
 from doap_tf.metrics import NORM_HAMMING, NORM_L2
-from doap_tf.readers.images import as_grey
+from doap_tf.readers.images import ImageLike, as_grey
 
 
 class OpenCVExtractor:
@@ -44,7 +44,7 @@ class OpenCVExtractor:
         if self.norm not in (NORM_L2, NORM_HAMMING):
             raise InputError(f"{self.name} must be compared by L2 or Hamming, not {self.norm}.")
 
-    def extract(self, image: np.ndarray, mask: np.ndarray | None = None) -> Features:
+    def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first."""
         grey = as_grey(image)
         if mask is not None:
@@ -63,7 +63,7 @@ class OpenCVExtractor:
         return features.take(np.argsort(-responses, kind="stable")[: self.max_keypoints])
 
     def describe(
-        self, image: np.ndarray, frames: np.ndarray, responses: np.ndarray | None = None
+        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
         """Refuses: OpenCV describes by levels of its own, which frames do not have."""
         raise InputError(

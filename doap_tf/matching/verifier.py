@@ -1,6 +1,7 @@
 """Verifying matches by the geometry of two views, with OpenCV's robust estimators."""
 
 import dataclasses
+import os
 from typing import Any, NamedTuple
 
 import cv2
@@ -10,6 +11,7 @@ from doap_tf.errors import InputError, check_choice
 from doap_tf.features.frames import transform_points
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matches
+from doap_tf.readers.images import ImageLike
 
 #: Each geometry with the minimal number of matches that determines it.
 GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
@@ -63,7 +65,7 @@ class Verification(NamedTuple):
     residuals: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PairMatches:
     """The features of two images, their matches, and the geometry that the matches agree on.
 
@@ -73,6 +75,7 @@ class PairMatches:
         geometry: The geometry estimated; None if the matches were not verified.
         model, inliers, residuals: As in `Verification`; all are inliers, at zero pixels, if the
             matches were not verified.
+        images: The two images or their paths, where `match_images` was given them.
     """
 
     features1: Features
@@ -84,6 +87,36 @@ class PairMatches:
     model: np.ndarray | None
     inliers: np.ndarray
     residuals: np.ndarray
+    images: tuple[ImageLike, ImageLike] | None = None
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.indices):,} matches"
+        if self.geometry is None:
+            return f"PairMatches({counts}, not verified)"
+        return f"PairMatches({counts}, {self.inliers.sum():,} inliers, {self.geometry})"
+
+    def draw(self, path: str | os.PathLike | None = None, title: str = "") -> np.ndarray:
+        """Draws the matches with `doap_tf.drawing.matches.draw_matches`.
+
+        Args:
+            path: Where to write the picture as well, such as `"matches.png"`.
+            title: Header of the picture, beside the counts.
+
+        Returns:
+            uint8 BGR [H, W, 3].
+        """
+        if self.images is None:
+            raise InputError(
+                "this pair was matched by its features alone: give the images to "
+                "doap_tf.drawing.matches.draw_matches."
+            )
+        from doap_tf.drawing.matches import draw_matches  # brings Matplotlib
+        from doap_tf.drawing.pictures import write_picture
+
+        picture = draw_matches(*self.images, self, title)
+        if path is not None:
+            write_picture(path, picture)
+        return picture
 
     @property
     def points1(self) -> np.ndarray:

@@ -18,6 +18,9 @@ IMAGE_SUFFIXES = frozenset(
 _SMALL_PIXELS = 2**24
 _MAX_PIXELS_PER_BYTE = 1000
 
+#: An image in memory, or the path of its file.
+ImageLike = np.ndarray | str | os.PathLike
+
 
 def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
     """Reads an image file with all its channels and its full depth.
@@ -58,13 +61,13 @@ def find_image(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
     return files[0] if files else None
 
 
-def as_grey(image: np.ndarray) -> np.ndarray:
+def as_grey(image: ImageLike) -> np.ndarray:
     """Converts any image to grey values, uint8 [H, W].
 
     Args:
-        image: [H, W], [H, W, 1], BGR [H, W, 3] or BGRA [H, W, 4], whose alpha is ignored. Of uint16
-            the eight leading bits in use are kept, so that 12 bits in 16 are not dark; floats
-            range from 0 to 1, or to 255 if any is above 1.
+        image: The path of a file, read upright; or [H, W], [H, W, 1], BGR [H, W, 3] or BGRA
+            [H, W, 4], whose alpha is ignored. Of uint16 the eight leading bits in use are kept, so
+            that 12 bits in 16 are not dark; floats range from 0 to 1, or to 255 if any is above 1.
     """
     image = _as_bytes(_checked(image))
     if image.ndim == 2:
@@ -72,7 +75,7 @@ def as_grey(image: np.ndarray) -> np.ndarray:
     return cv2.cvtColor(image, cv2.COLOR_BGR2GRAY if image.shape[2] == 3 else cv2.COLOR_BGRA2GRAY)
 
 
-def as_colour(image: np.ndarray) -> np.ndarray:
+def as_colour(image: ImageLike) -> np.ndarray:
     """Converts any image that `as_grey` takes to colours, uint8 BGR [H, W, 3]."""
     image = _as_bytes(_checked(image))
     if image.ndim == 2:
@@ -130,7 +133,11 @@ def _without_profile(encoded: bytes) -> bytes:
     return encoded[:start] + encoded[start + length + 12 :]  # with length, type and checksum
 
 
-def _checked(image: np.ndarray) -> np.ndarray:
+def _checked(image: ImageLike) -> np.ndarray:
+    if image is None:
+        raise InputError("the image is None: cv2.imread could not read the file; check its path.")
+    if isinstance(image, str | os.PathLike):
+        image = read_image(image)
     image = np.asarray(image)
     if not image.dtype.isnative:
         image = image.astype(image.dtype.newbyteorder("="))

@@ -1,3 +1,5 @@
+import dataclasses
+
 import cv2
 import numpy as np
 import pytest
@@ -29,6 +31,46 @@ def test_the_true_homography_is_found(detector):
 def test_a_detector_may_be_an_object():
     pair = doap_tf.match_images(*views(), "rootsift", cv2.xfeatures2d.AKAZE.create())
     assert corner_error(pair.model) < 2
+
+
+def test_images_by_path_with_the_default_network_and_their_picture(tmp_path):
+    image, other = views()
+    paths = tmp_path / "a.png", str(tmp_path / "b.png")
+    for path, view in zip(paths, views(), strict=True):
+        cv2.imwrite(str(path), view)
+    pair = doap_tf.match_images(*paths, max_keypoints=300)
+    assert corner_error(pair.model) < 1.5
+    extractor = DescriptorExtractor(max_keypoints=300)
+    assert extractor.name == "doap-fast-128"
+    from_arrays = doap_tf.match_images(image, other, extractor)
+    np.testing.assert_array_equal(pair.indices, from_arrays.indices)
+    picture = pair.draw(tmp_path / "matches.png")
+    np.testing.assert_array_equal(cv2.imread(str(tmp_path / "matches.png")), picture)
+    np.testing.assert_array_equal(from_arrays.draw(), picture)
+    with pytest.raises(InputError, match=r"matches\.tex is not the name of a picture"):
+        pair.draw(tmp_path / "matches.tex")
+    with pytest.raises(InputError, match="matched by its features alone: give the images"):
+        match_features(pair.features1, pair.features2).draw()
+
+
+def test_an_image_that_could_not_be_read_is_named():
+    with pytest.raises(InputError, match=r"^the image is None: cv2\.imread could not read"):
+        doap_tf.match_images(views()[0], cv2.imread("absent.png"), "sift")
+    with pytest.raises(InputError, match=r"cannot read image absent\.png: No such file"):
+        doap_tf.match_images("absent.png", views()[0], "sift")
+
+
+def test_a_pair_has_a_short_repr():
+    pair = doap_tf.match_images(*views(), "sift", max_keypoints=60, geometry=None)
+    count = len(pair.indices)
+    assert repr(pair) == f"PairMatches({count} matches, not verified)"
+    pair = dataclasses.replace(
+        pair,
+        geometry="fundamental",
+        indices=np.zeros((1746, 2), int),
+        inliers=np.arange(1746) < 488,
+    )
+    assert repr(pair).startswith("PairMatches(1,746 matches, 488 inliers, fundamental")
 
 
 def test_settings_are_passed_on():
