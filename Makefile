@@ -2,18 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
-# The networks that ship, for LiteRT: beside their weights, from where wheels take them.
-MAKE_TFLITE := $(BIN)/python -c 'from doap_tf.zoo.tflite_files import make_tflite_files; make_tflite_files()'
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint format docs wheel page demo browser test-web clean
+.PHONY: quickstart test lint format docs graphs wheel page demo browser test-web clean
 
 .venv/ready: setup.py setup.cfg pyproject.toml
 	@echo "Installing doap_tf and the packages it needs into .venv (minutes the first time)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) install --upgrade pip
 	@$(PIP) install --editable '.[dev]'
-	@$(MAKE_TFLITE)
 	@touch $@
 
 .venv/docs: .venv/ready
@@ -46,8 +43,11 @@ docs: .venv/docs
 
 wheel: .venv/ready
 	@rm -rf build/lib dist
-	@$(MAKE_TFLITE)
 	@$(PIP) wheel --no-deps --wheel-dir dist .
+
+# After the weights of a descriptor that ships have changed.
+graphs: .venv/ready
+	@$(BIN)/python -c 'from doap_tf.zoo.tflite_files import make_graph_files; make_graph_files()'
 
 # The page that matches two photographs, on port PORT.
 PORT ?= 8000

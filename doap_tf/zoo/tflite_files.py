@@ -1,16 +1,18 @@
-"""The .tflite files of descriptors that ship, made from their weights."""
+"""The .tflite files of descriptors that ship, made from their graphs and weights."""
 
 import importlib.util
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 
 from doap_tf import catalogue
 from doap_tf.catalogue import Entry
 from doap_tf.errors import InputError
-from doap_tf.files import contents_sha256
+from doap_tf.files import contents_sha256, write_atomically
+from doap_tf.zoo.graph_files import is_of, remove_weights, restore_weights
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 
@@ -25,53 +27,67 @@ _DIGITS = 16  # of a hash in the name of a file
 
 
 def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
-    """The .tflite file of a descriptor that ships.
+    """The .tflite file of a descriptor that ships, made on first use.
 
-    In float32 it lies beside the weights in a wheel and in a checkout that is set up. Otherwise it
-    is converted on first use, by TensorFlow, and kept in `$XDG_CACHE_HOME/doap_tf`, by default
-    `~/.cache/doap_tf`.
+    It is kept in `$XDG_CACHE_HOME/doap_tf`, by default `~/.cache/doap_tf`. In float32 it is put
+    together from `NAME.graph.tflite` and the weights, at once; otherwise, or if these do not belong
+    together, TensorFlow converts the network.
 
     Raises:
         OSError: The cache cannot be written.
     """
     entry = catalogue.ENTRIES[name]
-    packed = _packed(entry, precision)
-    if packed.exists():
-        return packed
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    cached = pathlib.Path(cache) / "doap_tf" / packed.name
-    if not cached.exists():
-        if importlib.util.find_spec("tensorflow") is None:
-            raise InputError(
-                f"{name} is not here as a .tflite file in {precision}, and TensorFlow, which "
-                "would make one, is not installed: install it, or a wheel of doap_tf that was "
-                "built with the files."
-            )
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        _convert({entry: cached}, precision)
+    cached = pathlib.Path(cache) / "doap_tf" / _file_name(entry, precision)
+    if cached.exists():
+        return cached
+    if precision == "float32" and _has_graph(entry):
+        with write_atomically(cached) as temporary:
+            temporary.write_bytes(restore_weights(_graph(entry).read_bytes(), entry.weights))
+        return cached
+    if importlib.util.find_spec("tensorflow") is None:
+        raise InputError(
+            f"{name} must be converted to {precision} for LiteRT by TensorFlow, which is not "
+            "installed: install it, or use a .tflite file of `export_main.py`."
+        )
+    print(
+        f"converting {name} for LiteRT in {precision}, once; this takes about half a minute",
+        file=sys.stderr,
+        flush=True,
+    )
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    _convert({entry: cached}, precision)
     return cached
 
 
-def make_tflite_files() -> None:
-    """Makes the .tflite files beside the weights and removes outdated ones."""
-    wanted = {
-        entry: _packed(entry)
+def make_graph_files() -> None:
+    """Makes the graphs of all descriptors that ship whose weights are others than the graph's."""
+    entries = [
+        entry
         for entry in catalogue.ENTRIES.values()
-        if entry.kind == "descriptor" and not entry.load
-    }
-    for path in catalogue.WEIGHTS.glob("*-" + "[0-9a-f]" * _DIGITS + ".tflite"):
-        if path not in wanted.values():
-            path.unlink()
-    missing = {entry: path for entry, path in wanted.items() if not path.exists()}
-    if missing:
-        _convert(missing, "float32")
+        if entry.kind == "descriptor" and not entry.load and not _has_graph(entry)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        models = {entry: pathlib.Path(folder, f"{entry.name}.tflite") for entry in entries}
+        _convert(models, "float32")
+        for entry, model in models.items():
+            with write_atomically(_graph(entry)) as temporary:
+                temporary.write_bytes(remove_weights(model.read_bytes(), entry.weights))
 
 
-def _packed(entry: Entry, precision: str = "float32") -> pathlib.Path:
-    """A file named by a hash of the weights and of the code that converts them: never outdated."""
+def _graph(entry: Entry) -> pathlib.Path:
+    return entry.file(".graph.tflite")
+
+
+def _has_graph(entry: Entry) -> bool:
+    return _graph(entry).exists() and is_of(_graph(entry).read_bytes(), entry.weights)
+
+
+def _file_name(entry: Entry, precision: str) -> str:
+    """Named by a hash of the weights and of the code that converts them: never outdated."""
     code = [_PACKAGE / f"{module}.py" for module in CODE]
     digest = contents_sha256(entry.weights, *code)[:_DIGITS]
-    return entry.file(f"{'' if precision == 'float32' else f'-{precision}'}-{digest}.tflite")
+    return f"{entry.name}-{precision}-{digest}.tflite"
 
 
 def _convert(paths: Mapping[Entry, pathlib.Path], precision: str) -> None:

@@ -14,7 +14,7 @@ from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.networks.network_file import write_weights
-from doap_tf.zoo import loading, tflite_files
+from doap_tf.zoo import graph_files, loading, tflite_files
 from tests import layouts
 
 TINY = {"width": 0.25, "output_dim": 16}
@@ -116,34 +116,45 @@ def tiny(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_missing_files_are_made_once_into_the_cache(tiny, monkeypatch):
+def test_files_are_converted_once_into_the_cache(tiny, monkeypatch, capsys):
     patches = np.random.default_rng(0).integers(0, 256, (3, 32, 32), np.uint8)
     descriptor = doap_tf.from_pretrained("tiny")
+    assert "converting tiny for LiteRT in float32, once" in capsys.readouterr().err
     file = tflite_files.tflite_file("tiny")
     assert descriptor.backend == "litert" and file.parent == tiny / "cache" / "doap_tf"
     expected = doap_tf.from_pretrained("tiny", "keras").describe(patches)
     np.testing.assert_allclose(descriptor.describe(patches), expected, atol=1e-5)
 
-    # With the same weights and code it is used again; in a wheel it lies beside the weights.
+    # With the same weights it is used again, or put together again from them and the graph.
+    weights, graph = (tiny / "weights" / f"tiny{suffix}" for suffix in (".npz", ".graph.tflite"))
+    monkeypatch.setattr(graph_files, "_SMALLEST", 256)
+    graph.write_bytes(graph_files.remove_weights(file.read_bytes(), weights))
+    assert graph.stat().st_size < file.stat().st_size / 2
     monkeypatch.setattr(tflite_files, "_convert", lambda paths, precision: made.update(paths))
     made: dict = {}
     assert tflite_files.tflite_file("tiny") == file and not made
-    file.rename(tiny / "weights" / file.name)
-    assert tflite_files.tflite_file("tiny").parent == tiny / "weights" and not made
+    file.unlink()
+    restored = doap_tf.from_pretrained("tiny")
+    assert capsys.readouterr().err == "" and not made
+    np.testing.assert_array_equal(restored.describe(patches), descriptor.describe(patches))
 
-    # Other weights make it outdated.
-    write_weights(_tiny(), tiny / "weights" / "tiny.npz")
-    tflite_files.make_tflite_files()
-    assert [path.parent for path in made.values()] == [tiny / "weights"]
-    assert not made.keys() - {catalogue.ENTRIES["tiny"]}
-    assert file.name not in [path.name for path in made.values()] and not list(
-        (tiny / "weights").glob("*.tflite")
-    )
+    # Other weights do not belong to the graph.
+    write_weights(_tiny(), weights)
+    assert tflite_files.tflite_file("tiny") != file
+    assert made.keys() == {catalogue.ENTRIES["tiny"]}
+
+
+def test_graphs_belong_to_the_weights_that_ship():
+    """If this fails, run `make graphs`."""
+    for name in doap_tf.list_pretrained():
+        entry = catalogue.ENTRIES[name]
+        graph = entry.file(".graph.tflite").read_bytes()
+        assert graph_files.is_of(graph, entry.weights) and len(graph) < 50_000, name
 
 
 def test_without_tensorflow_a_missing_file_is_an_input_error(tiny, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"tiny .*TensorFlow.*not installed"):
+    with pytest.raises(InputError, match=r"tiny must be converted .*TensorFlow.*not installed"):
         doap_tf.from_pretrained("tiny")
 
 
