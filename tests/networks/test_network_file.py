@@ -104,6 +104,20 @@ def test_weights_come_back_in_half_precision(options, tmp_path):
         np.testing.assert_allclose(loaded(patches), network(patches), atol=0.01)
 
 
+def test_kernels_rounded_to_8_bits(tmp_path):
+    network = DenseNetwork(filters=[[8], [16], [32], [32], [32]], hidden=64, output_dim=32)
+    network.build((None, None, None, 1))
+    for bits in (None, 8):
+        write_weights(network, tmp_path / f"{bits}.npz", bits)
+    whole, packed = (tmp_path / f"{bits}.npz" for bits in (None, 8))
+    assert packed.stat().st_size < 0.75 * whole.stat().st_size
+    for got, wanted in zip(
+        read_network(packed, DenseNetwork).get_weights(), network.get_weights(), strict=True
+    ):
+        largest = np.abs(wanted).reshape(-1, wanted.shape[-1]).max(axis=0)
+        assert (np.abs(got - wanted) <= largest / 127 + 1e-3 * (wanted.ndim == 1)).all()
+
+
 def test_damaged_weights_are_refused(tmp_path):
     (tmp_path / "weights.npz").write_bytes(b"PK nothing")
     with pytest.raises(InputError, match=r"weights\.npz"):
