@@ -58,7 +58,7 @@ def from_pretrained(
     if entry and entry.load:
         loaded = entry.load()
     else:
-        loaded = _load_file(entry.file(".tflite") if entry else _existing(name_or_path))
+        loaded = _load_file(_shipped_file(entry) if entry else _existing(name_or_path))
     if precision not in ("float32", getattr(loaded, "precision", "float32")):
         raise InputError(
             f"{name_or_path} computes in {getattr(loaded, 'precision', 'float32')}, not "
@@ -148,6 +148,12 @@ def _shipped_descriptor(entry: Entry, backend: str, precision: str) -> Descripto
             if backend == "litert":
                 raise
     return Descriptor(load_keras(entry.name))
+
+
+def _shipped_file(entry: Entry) -> pathlib.Path:
+    if entry.kind == "extractor":
+        return tflite_files.tflite_file(entry.name)
+    return entry.file(".tflite")
 
 
 def _load_file(path: pathlib.Path) -> Any:

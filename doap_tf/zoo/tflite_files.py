@@ -1,4 +1,4 @@
-"""The .tflite files of descriptors that ship, made from their graphs and weights."""
+"""The .tflite files of networks that ship, made from their graphs and weights."""
 
 import importlib.util
 import os
@@ -18,16 +18,17 @@ _PACKAGE = pathlib.Path(__file__).parents[1]
 
 #: The code that a converted network depends on; a test compares it with what `convert` imports.
 CODE = (
-    *("networks/convolution", "networks/descriptor_network", "networks/fast_trunk"),
-    *("networks/l2net", "networks/network_file", "networks/spatial_transformer"),
-    *("networks/trunk", "export/inference_network", "export/model_card", "export/tflite"),
-    "zoo/convert",
+    *("networks/convolution", "networks/dense_network", "networks/descriptor_network"),
+    *("networks/fast_trunk", "networks/l2net", "networks/network_file"),
+    *("networks/spatial_transformer", "networks/trunk", "export/dense_tflite"),
+    *("export/inference_network", "export/model_card", "export/tflite", "zoo/convert"),
 )
+_CONVERTED = ("descriptor", "extractor")
 _DIGITS = 16  # of a hash in the name of a file
 
 
 def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
-    """The .tflite file of a descriptor that ships, made on first use.
+    """The .tflite file of a descriptor or network of whole images that ships, made on first use.
 
     It is kept in `$XDG_CACHE_HOME/doap_tf`, by default `~/.cache/doap_tf`. In float32 it is put
     together from `NAME.graph.tflite` and the weights, at once; otherwise, or if these do not belong
@@ -61,11 +62,11 @@ def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
 
 
 def make_graph_files() -> None:
-    """Makes the graphs of all descriptors that ship whose weights are others than the graph's."""
+    """Makes the graphs of all networks that ship whose weights are others than the graph's."""
     entries = [
         entry
         for entry in catalogue.ENTRIES.values()
-        if entry.kind == "descriptor" and not entry.load and not _has_graph(entry)
+        if entry.kind in _CONVERTED and not entry.load and not _has_graph(entry)
     ]
     with tempfile.TemporaryDirectory() as folder:
         models = {entry: pathlib.Path(folder, f"{entry.name}.tflite") for entry in entries}
