@@ -9,7 +9,8 @@ from doap_tf import tflite_metadata
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
-from doap_tf.networks import DenseNetwork, pack_bits
+from doap_tf.networks.dense_network import DenseNetwork
+from doap_tf.networks.descriptor_network import pack_bits
 from doap_tf.quiet import stderr_discarded
 
 
