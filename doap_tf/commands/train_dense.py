@@ -45,6 +45,12 @@ def define_flags() -> None:
         "neither OpenCV nor the photographs are needed then. Without --train_dir nothing is "
         "trained.",
     )
+    flags.DEFINE_string(
+        "tracks",
+        None,
+        "File (.npz) of photographs of reconstructed scenes and the points that several show, to "
+        "train on as well; experiments/reconstruct_scenes.py writes one.",
+    )
     define_config_flags(DenseConfig)
 
 
@@ -58,13 +64,16 @@ def main(argv: Sequence[str]) -> None:
         return
     on_gpu = has_gpu()
     from doap_tf.training.dense_trainer import DenseTrainer
+    from doap_tf.training.scene_tracks import load_tracks
     from doap_tf.training.strategy import is_chief, make_strategy
 
     precision = "mixed_bfloat16" if on_gpu else "float32"
     config = config_from_flags(DenseConfig, xla=on_gpu, precision=precision)
     strategy = make_strategy(FLAGS.strategy)
-    print(f"training on {images.train}, validating on {images.held_out}", flush=True)
-    network = DenseTrainer(config, images, folder, strategy).run()
+    tracks = load_tracks(FLAGS.tracks) if FLAGS.tracks else None
+    sources = ", ".join(str(source) for source in (images.train, tracks) if source)
+    print(f"training on {sources}, validating on {images.held_out}", flush=True)
+    network = DenseTrainer(config, images, folder, strategy, tracks).run()
     if is_chief(strategy):
         exported = _export(network, folder)
         _print_scores(folder, config)

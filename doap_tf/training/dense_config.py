@@ -23,6 +23,11 @@ class DenseConfig(RunConfig):
     points: int = setting(256, "Number of corners of a pair that are described.")
     view_size: int = setting(320, "Side of a view, a multiple of 32.")
     webcam_share: float = setting(0.25, "Share of the pairs that show two images of one webcam.")
+    track_share: float = setting(
+        0.25,
+        "Share of the pairs that show two photographs of a reconstructed scene, where there are "
+        "any; webcam_share is then that of the others.",
+    )
     appearance: str = setting("strong", "Changes of appearance of the views.", PRESETS)
     keypoint_cost: float = setting(
         0.5,
@@ -55,6 +60,8 @@ class DenseConfig(RunConfig):
         for name in ("webcam_share", "keypoint_cost"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(f"{name} must be in [0, 1], not {getattr(self, name)}.")
+        if not 0 <= self.track_share < 1:
+            raise InputError(f"track_share must be in [0, 1), not {self.track_share}.")
         if not self.weight_decay >= 0:
             raise InputError(f"weight_decay must be 0 or above, not {self.weight_decay}.")
 

@@ -1,10 +1,11 @@
 """The images that a dense network is trained and validated on, and their file."""
 
-import functools
+import contextlib
 import hashlib
 import os
 import pathlib
 import zipfile
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,25 +56,48 @@ class DenseImages(NamedTuple):
         for name, pool in self._asdict().items():
             arrays[f"{name}_camera_numbers"] = pool.camera_numbers
             for kind in ("photos", "webcams"):
-                codes = [_encode(image) for image in getattr(pool, kind)]
-                arrays[f"{name}_{kind}"] = np.frombuffer(b"".join(codes), np.uint8)
-                arrays[f"{name}_{kind}_bytes"] = np.array([len(code) for code in codes], np.int64)
+                arrays.update(encode_images(f"{name}_{kind}", getattr(pool, kind)))
         with files.write_atomically(pathlib.Path(path)) as temporary:
             np.savez(temporary, **arrays)
 
 
 def load_images(path: str | os.PathLike) -> DenseImages:
     """Reads the images of a file that `DenseImages.save` wrote."""
+    with open_arrays(path, "images for dense networks") as content:
+        return DenseImages(*(_decode_pool(content, name) for name in DenseImages._fields))
+
+
+@contextlib.contextmanager
+def open_arrays(path: str | os.PathLike, what: str) -> Iterator[Any]:
+    """Opens a file of arrays (.npz); what is wrong with it is said in one line."""
     try:
         with np.load(path, allow_pickle=False) as content:
-            return DenseImages(*(_decode_pool(content, name) for name in DenseImages._fields))
+            yield content
     except OSError as error:
         raise InputError(f"{os.fspath(path)} cannot be read: {error.strerror or error}.") from error
     except (KeyError, ValueError, zipfile.BadZipFile, tf.errors.InvalidArgumentError) as error:
         raise InputError(
-            f"{os.fspath(path)} holds no images for dense networks ({one_line(error)}): write it "
-            "again from its photographs."
+            f"{os.fspath(path)} holds no {what} ({one_line(error)}): write it again from its "
+            "photographs."
         ) from error
+
+
+def encode_images(name: str, images: np.ndarray) -> dict[str, np.ndarray]:
+    """Returns arrays for a file, by name, that hold images uint8 [N, H, W] as JPEG."""
+    codes = [
+        tf.io.encode_jpeg(image[..., np.newaxis], "grayscale", _JPEG_QUALITY).numpy()
+        for image in images
+    ]
+    sizes = np.array([len(code) for code in codes], np.int64)
+    return {name: np.frombuffer(b"".join(codes), np.uint8), f"{name}_bytes": sizes}
+
+
+def decode_images(content: Any, name: str) -> np.ndarray:
+    """Returns images, uint8 [N, H, W], of arrays that `encode_images` made."""
+    codes, sizes = content[name], content[f"{name}_bytes"]
+    parts = np.split(codes, np.cumsum(sizes)[:-1]) if len(sizes) else []
+    images = [tf.io.decode_jpeg(part.tobytes(), 1).numpy()[..., 0] for part in parts]
+    return np.array(images, np.uint8).reshape(-1, *(images[0].shape if images else SHAPE))
 
 
 def read_images(source: str, aligned_source: str | None, fraction: float) -> DenseImages:
@@ -124,22 +148,11 @@ def _read(path: pathlib.Path) -> np.ndarray:
     return image[top : top + SHAPE[0], left : left + SHAPE[1]]
 
 
-def _encode(image: np.ndarray) -> bytes:
-    return tf.io.encode_jpeg(image[..., np.newaxis], "grayscale", _JPEG_QUALITY).numpy()
-
-
 def _decode_pool(content: Any, name: str) -> ImagePool:
-    decode = functools.partial(_decode, content, name)
-    pool = ImagePool(decode("photos"), decode("webcams"), content[f"{name}_camera_numbers"])
+    photos, webcams = (decode_images(content, f"{name}_{kind}") for kind in ("photos", "webcams"))
+    pool = ImagePool(photos, webcams, content[f"{name}_camera_numbers"])
     if len(pool.webcams) != len(pool.camera_numbers):
         raise ValueError(
             f"{len(pool.webcams)} images of webcams and {len(pool.camera_numbers)} numbers"
         )
     return pool
-
-
-def _decode(content: Any, name: str, kind: str) -> np.ndarray:
-    codes, sizes = content[f"{name}_{kind}"], content[f"{name}_{kind}_bytes"]
-    parts = np.split(codes, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    images = [tf.io.decode_jpeg(part.tobytes(), 1).numpy()[..., 0] for part in parts]
-    return np.array(images, np.uint8).reshape(-1, *(images[0].shape if images else SHAPE))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from doap_tf.appearance import PRESETS
+from doap_tf.appearance.random_tensors import split_seed
 from doap_tf.losses import CorrespondenceLoss
 from doap_tf.networks import DENSE_PRESETS, DenseNetwork
 from doap_tf.training.dense_config import DenseConfig
@@ -13,7 +14,9 @@ from doap_tf.training.dense_images import ImagePool
 from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs
 from doap_tf.training.keypoint_objective import KeypointObjective
 from doap_tf.training.network_update import NetworkUpdate
+from doap_tf.training.scene_tracks import TrackPairs
 from doap_tf.training.strategy import precision
+from doap_tf.training.track_views import make_track_pairs
 
 
 class DenseStep(NetworkUpdate):
@@ -24,11 +27,21 @@ class DenseStep(NetworkUpdate):
         pool: Images to make views of; every device holds them all.
         strategy: Devices; the pairs are divided equally among its replicas, while the list that is
             ranked is that of all pairs.
+        tracks: Pairs of photographs to make more views of; they train descriptors only, as scores
+            need to know where every pixel goes.
     """
 
-    def __init__(self, config: DenseConfig, pool: ImagePool, strategy: tf.distribute.Strategy):
+    def __init__(
+        self,
+        config: DenseConfig,
+        pool: ImagePool,
+        strategy: tf.distribute.Strategy,
+        tracks: TrackPairs | None = None,
+    ):
         super().__init__(config, strategy)
-        self._pool = tf.nest.map_structure(self._copies, pool)
+        self._inputs = tf.nest.map_structure(self._copies, (pool, tracks or ()))
+        tracked = int(config.batch_size * config.track_share) if tracks else 0
+        self._tracked = tracked // self._replicas * self._replicas
         self._matching = CorrespondenceLoss(
             config.loss,
             "hamming" if self.network.head == "binary" else "euclidean",
@@ -48,7 +61,7 @@ class DenseStep(NetworkUpdate):
             rate: Learning rate of this step.
             step: Number of this step, which seeds the views and what the objective draws.
         """
-        return self._run(self._pool, rate, step, self._config.cost_at(step))
+        return self._run(self._inputs, rate, step, self._config.cost_at(step))
 
     def _copies(self, values: Any) -> Any:
         """Returns an array on each device."""
@@ -71,13 +84,21 @@ class DenseStep(NetworkUpdate):
         return precision(self._config.precision)
 
     def _loss_and_gradients(
-        self, inputs: ImagePool, seed: tf.Tensor, *scalars: tf.Tensor
+        self, inputs: tuple[ImagePool, Any], seed: tf.Tensor, *scalars: tf.Tensor
     ) -> tuple[dict[str, tf.Tensor], list[tf.Tensor]]:
         (cost,) = scalars
         config = self._config
         for_views, for_places = tf.unstack(tf.random.split(seed, 2), num=2)
+        pool, tracks = inputs
+        others = None
+        if self._tracked:
+            for_views, for_tracks = split_seed(for_views, 2)
+            others = make_track_pairs(
+                tracks, for_tracks, self._tracked, config.points, self._settings
+            )
+        planar = config.batch_size - self._tracked
         pairs = self._own(
-            make_pairs(*inputs, for_views, config.batch_size, config.points, self._settings)
+            make_pairs(*pool, for_views, planar, config.points, self._settings, others)
         )
         images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
         points = tf.concat([pairs.points1, pairs.points2], 0)
@@ -86,21 +107,30 @@ class DenseStep(NetworkUpdate):
             rows = self.network.describe(maps.features, points, training=True)
             rows = tf.reshape(rows, [2, -1, rows.shape[-1]])
             matching = self._matching(rows[0], rows[1], tf.reshape(pairs.valid, [-1]))
-            views: Any = _FeatureViews.of(pairs, maps.features)
-            detection, scores = self._detection(maps.scores[..., 0], views, cost, for_places)
+            planar_maps = tf.nest.map_structure(
+                lambda both: _first_of_halves(both, planar // self._replicas), maps
+            )
+            views: Any = _FeatureViews.of(pairs, planar_maps.features)
+            logits = planar_maps.scores[..., 0]
+            detection, scores = self._detection(logits, views, cost, for_places)
             loss = matching + detection / self._replicas
         variables = [variable.value for variable in self.network.trainable_variables]
         means = {name: score / self._replicas for name, score in scores.items()}
         return {"loss": loss, "descriptor_loss": matching, **means}, tape.gradient(loss, variables)
 
     def _own(self, pairs: PointPairs) -> PointPairs:
-        """Returns this replica's pairs."""
+        """Returns this replica's pairs, first of those with a homography and then of tracks."""
         if self._replicas == 1:
             return pairs
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return tf.nest.map_structure(
-            lambda part: tf.reshape(part, [self._replicas, -1, *part.shape[1:]])[number], pairs
-        )
+        planar = self._config.batch_size - self._tracked
+
+        def own(values: tf.Tensor) -> tf.Tensor:
+            kinds = (values[:planar], values[planar:])
+            parts = [tf.split(kind, self._replicas) for kind in kinds]
+            return tf.concat([tf.stack(part)[number] for part in parts], 0)
+
+        return tf.nest.map_structure(own, pairs)
 
 
 class DenseObjective(KeypointObjective):
@@ -137,8 +167,16 @@ class _FeatureViews(NamedTuple):
     def of(cls, pairs: PointPairs, features: tuple[tf.Tensor, ...]) -> "_FeatureViews":
         halves = [tf.split(level, 2) for level in features]
         first, second = ([half[side] for half in halves] for side in (0, 1))
-        inside1, inside2 = (tf.cast(mask, tf.float32) for mask in (pairs.inside1, pairs.inside2))
-        return cls(first, second, inside1, inside2, pairs.homography)
+        count = first[0].shape[0]
+        inside1, inside2 = (
+            tf.cast(mask[:count], tf.float32) for mask in (pairs.inside1, pairs.inside2)
+        )
+        return cls(first, second, inside1, inside2, pairs.homography[:count])
+
+
+def _first_of_halves(values: tf.Tensor, count: int) -> tf.Tensor:
+    """Returns the first rows of the first and of the second views."""
+    return tf.concat([half[:count] for half in tf.split(values, 2)], 0)
 
 
 def make_dense_network(config: DenseConfig) -> DenseNetwork:

@@ -1,6 +1,7 @@
 """Training a dense network."""
 
 import contextlib
+import hashlib
 import itertools
 import pathlib
 from typing import Any
@@ -12,6 +13,7 @@ from doap_tf.training.dense_images import DenseImages
 from doap_tf.training.dense_step import DenseStep, make_dense_network
 from doap_tf.training.dense_validation import DenseValidation
 from doap_tf.training.loop import TrainingLoop, check_replicas
+from doap_tf.training.scene_tracks import SceneTracks
 from doap_tf.training.summaries import Summaries
 
 
@@ -23,6 +25,7 @@ class DenseTrainer(TrainingLoop):
         images: To train on and to choose the best network by.
         train_dir: Folder for everything that is written, and to resume from.
         strategy: Devices; the default strategy by default.
+        tracks: Photographs of reconstructed scenes to train on as well.
     """
 
     unit, score, label = "pairs", "accuracy", "accuracy"
@@ -33,12 +36,13 @@ class DenseTrainer(TrainingLoop):
         images: DenseImages,
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
+        tracks: SceneTracks | None = None,
     ):
         strategy = strategy or tf.distribute.get_strategy()
         check_replicas(config.batch_size, strategy)
         super().__init__(
             config,
-            DenseStep(config, images.train, strategy),
+            DenseStep(config, images.train, strategy, tracks.pairs() if tracks else None),
             make_dense_network(config),
             True,
             train_dir,
@@ -49,6 +53,12 @@ class DenseTrainer(TrainingLoop):
             "train": images.train.described(),
             "validation": images.held_out.described(),
         }
+        if tracks is not None:
+            train = self._described["train"]
+            train["source"] += f", {tracks}"
+            train["sha256"] = hashlib.sha256(
+                (train["sha256"] + tracks.sha256()).encode()
+            ).hexdigest()
 
     def _batches(self, start: int) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext(itertools.count(start))

@@ -13,11 +13,11 @@ from doap_tf.appearance.tensor_effects import blur, change_appearance, standardi
 from doap_tf.errors import InputError
 
 _CENTRES = (0.3, 0.7)  # of the views, in sides of the image
-_SCALES = (0.6, 1.2)  # pixels of the image per pixel of a view, before each view's own scale
+SCALES = (0.6, 1.2)  # pixels of the image per pixel of a view, before each view's own scale
 _CORNER_BLUR = 1.2
 _CORNER_NOISE = 0.7  # standard deviation of the logarithm of a corner's strength
-_CORNER_WINDOW = 7  # side of the window in which a corner is the strongest
-_BORDER = 8  # pixels of a view in which there are no points
+CORNER_WINDOW = 7  # side of the window in which a corner is the strongest
+BORDER = 8  # pixels of a view in which there are no points
 _FLAT = 1e-6  # strength up to which there is no corner
 _NO_CORNER = -99.0
 
@@ -50,8 +50,8 @@ class ViewSettings:
     appearance: Appearance = PRESETS["strong"]
 
     def __post_init__(self) -> None:
-        if self.size < 4 * _BORDER:
-            raise InputError(f"size of views must be at least {4 * _BORDER}, not {self.size}.")
+        if self.size < 4 * BORDER:
+            raise InputError(f"size of views must be at least {4 * BORDER}, not {self.size}.")
         if not 0 <= self.webcam_share <= 1:
             raise InputError(f"webcam_share must be in [0, 1], not {self.webcam_share}.")
 
@@ -85,6 +85,7 @@ def make_pairs(
     batch: int,
     points: int,
     settings: ViewSettings,
+    others: PointPairs | None = None,
 ) -> PointPairs:
     """Makes pairs of views by random homographies, of photographs first and then of webcams.
 
@@ -98,13 +99,14 @@ def make_pairs(
         batch: B, number of pairs.
         points: N, number of points of a pair.
         settings: of the views.
+        others: Pairs of unchanged views that follow these; their appearance is changed as well.
     """
     seeds = split_seed(seed, 3)
     source = RandomTensors(seeds[0], batch)
     first, second = _choose_images(photos, webcams, camera_numbers, source, batch, settings)
     height, width = photos.shape[1:]
     centres = source.uniform(*_CENTRES, 2) * [width, height]
-    scales = source.log_uniform(*_SCALES)
+    scales = source.log_uniform(*SCALES)
     to_first = random_homographies(source, centres, scales, settings)
     moved = centres + source.uniform(-settings.shift, settings.shift, 2)
     to_second = random_homographies(source, moved, scales, settings)
@@ -116,15 +118,21 @@ def make_pairs(
     visible = inside1 & _in_other_view(across, settings.size)
     points1, valid = pick_corners(view1, visible, source.normal(*view1.shape[1:]), points)
     noise1, noise2 = tf.unstack(settings.point_noise * source.normal(2, points, 2), axis=1)
-    return PointPairs(
-        change_appearance(view1, settings.appearance, seeds[1]),
-        change_appearance(view2, settings.appearance, seeds[2]),
+    pairs = PointPairs(
+        view1,
+        view2,
         points1 + noise1,
         carry(points1, across) + noise2,
         valid,
         across,
         inside1,
         inside2,
+    )
+    if others is not None:
+        pairs = tf.nest.map_structure(lambda *both: tf.concat(both, 0), pairs, others)
+    return pairs._replace(
+        view1=change_appearance(pairs.view1, settings.appearance, seeds[1]),
+        view2=change_appearance(pairs.view2, settings.appearance, seeds[2]),
     )
 
 
@@ -190,8 +198,14 @@ def warp(images: tf.Tensor, homographies: tf.Tensor, size: int) -> tf.Tensor:
 
 def carry(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
     """Maps points [B or 1, N, 2] by homographies [B, 3, 3], to float32 [B, N, 2]."""
-    mapped = _carry_homogeneous(points, homographies)
+    mapped = carry_homogeneous(points, homographies)
     return mapped[..., :2] / mapped[..., 2:]
+
+
+def carry_homogeneous(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
+    """Maps points as `carry` does, to homogeneous coordinates, float32 [B, N, 3]."""
+    linear, offset = homographies[:, tf.newaxis, :, :2], homographies[:, tf.newaxis, :, 2]
+    return tf.reduce_sum(linear * points[:, :, tf.newaxis], -1) + offset
 
 
 def pick_corners(
@@ -222,13 +236,18 @@ def pick_corners(
     smaller = (xx + yy) / 2 - tf.sqrt(((xx - yy) / 2) ** 2 + xy**2)
     smaller = tf.pad(smaller, [[0, 0], [1, 1], [1, 1]])
     strength = tf.math.log(tf.maximum(smaller, _FLAT)) + _CORNER_NOISE * noise
-    highest = tf.nn.max_pool2d(strength[..., tf.newaxis], _CORNER_WINDOW, 1, "SAME")[..., 0]
-    inner = np.pad(np.ones([size - 2 * _BORDER] * 2, bool), _BORDER)
+    highest = tf.nn.max_pool2d(strength[..., tf.newaxis], CORNER_WINDOW, 1, "SAME")[..., 0]
+    inner = np.pad(np.ones([size - 2 * BORDER] * 2, bool), BORDER)
     corner = (strength > highest - 1e-4) & (smaller > _FLAT) & allowed & inner
     chosen = tf.where(corner, strength, _NO_CORNER)
     strongest, index = tf.math.top_k(tf.reshape(chosen, [-1, size * size]), count)
     corners = tf.cast(tf.stack([index % size, index // size], -1), tf.float32)
     return corners, strongest > _NO_CORNER
+
+
+def uniform_index(chance: tf.Tensor, count: int | tf.Tensor) -> tf.Tensor:
+    """Returns numbers below `count`, int32, of chances in [0, 1)."""
+    return tf.minimum(tf.cast(chance * tf.cast(count, tf.float32), tf.int32), count - 1)
 
 
 def compose(one: tf.Tensor, two: tf.Tensor) -> tf.Tensor:
@@ -258,20 +277,16 @@ def _choose_images(
     of_webcams = int(batch * settings.webcam_share) if webcams is not None else 0
     chance = source.uniform(0, 1)
     of_photos = batch - of_webcams
-    first = second = tf.gather(photos, _index(chance[:of_photos], photos.shape[0]))
+    first = second = tf.gather(photos, uniform_index(chance[:of_photos], photos.shape[0]))
     if webcams is not None and of_webcams:
         count = webcams.shape[0]
-        chosen = _index(chance[of_photos:], count)
+        chosen = uniform_index(chance[of_photos:], count)
         same = tf.gather(camera_numbers, chosen)[:, tf.newaxis] == camera_numbers
         lottery = tf.where(same, source.uniform(0, 1, count)[of_photos:], -1.0)
         partner = tf.argmax(lottery, 1, tf.int32)
         first = tf.concat([first, tf.gather(webcams, chosen)], 0)
         second = tf.concat([second, tf.gather(webcams, partner)], 0)
     return first, second
-
-
-def _index(chance: tf.Tensor, count: int) -> tf.Tensor:
-    return tf.minimum(tf.cast(chance * count, tf.int32), count - 1)
 
 
 def _inside(to_image: tf.Tensor, size: int, height: int, width: int) -> tf.Tensor:
@@ -283,15 +298,10 @@ def _inside(to_image: tf.Tensor, size: int, height: int, width: int) -> tf.Tenso
 
 def _in_other_view(across: tf.Tensor, size: int) -> tf.Tensor:
     """Returns which pixels of first views are in the second, not at its border, bool [B, S, S]."""
-    mapped = _carry_homogeneous(_grid(size), across)
+    mapped = carry_homogeneous(_grid(size), across)
     other = mapped[..., :2] / mapped[..., 2:]
-    inside = tf.reduce_all((other > _BORDER) & (other < size - 1.0 - _BORDER), -1)
+    inside = tf.reduce_all((other > BORDER) & (other < size - 1.0 - BORDER), -1)
     return tf.reshape(inside & (mapped[..., 2] > 0), [-1, size, size])
-
-
-def _carry_homogeneous(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
-    linear, offset = homographies[:, tf.newaxis, :, :2], homographies[:, tf.newaxis, :, 2]
-    return tf.reduce_sum(linear * points[:, :, tf.newaxis], -1) + offset
 
 
 def _grid(size: int) -> tf.Tensor:

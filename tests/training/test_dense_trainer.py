@@ -17,6 +17,7 @@ from doap_tf.training.dense_images import DenseImages, ImagePool, load_images, r
 from doap_tf.training.dense_step import DenseStep
 from doap_tf.training.dense_trainer import DenseTrainer
 from doap_tf.training.dense_validation import DenseValidation
+from doap_tf.training.scene_tracks import SceneTracks
 from tests.training import launch
 
 DENSE_PRESETS["tiny"] = {
@@ -58,16 +59,25 @@ def toy_pool(seed) -> ImagePool:
     return ImagePool(toy_images(6, seed), webcams, np.array([0, 0, 1, 1], np.int32))
 
 
+def toy_tracks() -> SceneTracks:
+    """Two images of one scene and 64 points of both."""
+    images = np.repeat(toy_images(1, 5), 2, axis=0)
+    positions = np.random.default_rng(0).uniform(20, 76, (64, 2)).astype(np.float32)
+    numbers = np.arange(128, dtype=np.int32)
+    return SceneTracks(images, numbers // 64, numbers % 64, np.tile(positions, [2, 1]))
+
+
 @pytest.fixture(scope="module")
 def images() -> DenseImages:
     return DenseImages(toy_pool(0), toy_pool(10))
 
 
-@pytest.mark.parametrize("network", ["tiny", "tiny-binary"])
-def test_every_weight_learns(images, network):
+@pytest.mark.parametrize(("network", "with_tracks"), [("tiny", False), ("tiny-binary", True)])
+def test_every_weight_learns(images, network, with_tracks):
     config = dataclasses.replace(CONFIG, network=network, loss="both", bins=3)
-    step = DenseStep(config, images.train, tf.distribute.get_strategy())
-    results, gradients = step._loss_and_gradients(images.train, tf.constant([0, 1]), 0.02)
+    tracks = toy_tracks().pairs() if with_tracks else None
+    step = DenseStep(config, images.train, tf.distribute.get_strategy(), tracks)
+    results, gradients = step._loss_and_gradients(step._inputs, tf.constant([0, 1]), 0.02)
     assert 0 < results["descriptor_loss"] < 5 and np.isfinite(results["loss"])
     for variable, gradient in zip(step.network.trainable_variables, gradients, strict=True):
         assert np.isfinite(gradient).all() and np.any(gradient), variable.path
@@ -144,12 +154,12 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 from doap_tf.training.dense_step import DenseStep
-from tests.training.test_dense_trainer import CONFIG, toy_pool
+from tests.training.test_dense_trainer import CONFIG, toy_pool, toy_tracks
 
 results = []
 for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])):
-    config = dataclasses.replace(CONFIG, synchronized_batch_norm=True, loss="both")
-    step = DenseStep(config, toy_pool(0), strategy)
+    config = dataclasses.replace(CONFIG, synchronized_batch_norm=True, loss="both", track_share=0.5)
+    step = DenseStep(config, toy_pool(0), strategy, toy_tracks().pairs())
     logged = [step(1e-3, number) for number in range(3)]
     results.append([[float(one[name]) for name in ("loss", "descriptor_loss")] for one in logged])
 np.testing.assert_allclose(*results, rtol=1e-3)
@@ -201,6 +211,7 @@ def test_photographs_and_webcams_are_read_and_held_out(tmp_path):
         ({"appearance": "all"}, "appearance must be one of camera, "),
         ({"view_size": 100}, "view_size must be a multiple of 32 and at least 64, not 100"),
         ({"webcam_share": 1.5}, r"webcam_share must be in \[0, 1\], not 1.5"),
+        ({"track_share": 1.0}, r"track_share must be in \[0, 1\), not 1.0"),
         ({"points": 0}, "points 1, not 25 and 0"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or above"),
     ],
