@@ -14,7 +14,7 @@ peers aliked and r2d2, whose descriptors are called `own`.
 - right: number of mutual nearest neighbours that the homography maps to within the tolerance of
   each other; share: of all matches.
 - AUC: area under the curve of homographies with a mean corner error below 0 to 1, 3, 5 px, as
-  `Verifier()` estimates them; H: how many are within 5 px; corners: the median error.
+  `Verifier("homography")` estimates them; H: how many are within 5 px; corners: the median error.
 - detect, describe: median seconds for the second images of the pairs, at the largest number of
   keypoints; smaller numbers are the strongest of these. Peers describe while they detect.
 
@@ -54,6 +54,7 @@ from doap_tf.matching import (
     Features,
     OpenCVExtractor,
     PairMatches,
+    Verifier,
     match_features,
 )
 from doap_tf.progress import progress
@@ -194,7 +195,9 @@ def _measure(
             for _, pair_name, count in keys_of_model:
                 number = int(pair_name.rpartition("/")[2])
                 one, two = extract(1), extract(number)
-                pair = match_features(one.strongest(count), two.strongest(count))
+                pair = match_features(
+                    one.strongest(count), two.strongest(count), verifier=Verifier("homography")
+                )
                 if FLAGS.pictures:
                     title = f"{pair_name} {name} {count}"
                     _draw(scene.images[0], scene.images[number - 1], pair, title)

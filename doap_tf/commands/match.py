@@ -111,9 +111,9 @@ flags.DEFINE_string(
 flags.DEFINE_float("ratio", 0.8, "Lowe's ratio; for --format=colmap 0.9 by default.")
 flags.DEFINE_string(
     "geometry",
-    None,
-    "homography, fundamental, essential or none; by default homography for a pair and fundamental "
-    "for the sample and many images.",
+    "auto",
+    "auto (a homography or a fundamental matrix, whichever the matches support), homography, "
+    "fundamental, essential or none.",
 )
 flags.DEFINE_string(
     "estimator", "magsac", "magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac."
@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> None:
         elif images and not path1 and not path2:
             _match_many()
         elif path1 and path2 and not images:
-            _match_pair(path1, path2, "homography", FLAGS.output or "")
+            _match_pair(path1, path2, FLAGS.output or "")
         else:
             raise InputError("give either --image1 and --image2, or --images.")
     except OSError as error:
@@ -140,17 +140,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _match_sample() -> None:
-    print(
-        "no images given: matching scikit-image's motorcycle, a stereo pair, with "
-        f"--geometry={FLAGS.geometry or 'fundamental'}",
-        flush=True,
-    )
+    print("no images given: matching scikit-image's motorcycle, a stereo pair", flush=True)
     folder = importlib.resources.files("skimage") / "data"
     left, right = (str(folder / f"motorcycle_{side}.png") for side in ("left", "right"))
-    _match_pair(left, right, "fundamental", FLAGS.output or "matches.png")
+    _match_pair(left, right, FLAGS.output or "matches.png")
 
 
-def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> None:
+def _match_pair(path1: str, path2: str, output: str) -> None:
     from doap_tf import matching
     from doap_tf.readers.images import read_image
 
@@ -170,21 +166,22 @@ def _match_pair(path1: str, path2: str, default_geometry: str, output: str) -> N
         if os.path.isdir(path):
             raise InputError(f"{path} is a folder: give the name of a file.")
     image1, image2 = read_image(path1), read_image(path2)
-    make_extractor, matcher, verifier = _components(default_geometry)
+    make_extractor, matcher, verifier = _components()
     extractor = make_extractor()
     features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
     pair = matching.match_features(features1, features2, matcher, verifier)
     for path, features in ((path1, features1), (path2, features2)):
         print(f"{path}: {len(features.frames)} keypoints")
     print(f"{len(pair.indices)} matches ({FLAGS.method})")
-    if pair.model is not None:
+    if pair.reliable:
         median = np.median(pair.residuals[pair.inliers])
         print(
             f"{pair.inliers.sum()} inliers of this {pair.geometry}, half of them within "
             f"{median:.2f} pixels:\n{pair.model}"
         )
-    elif pair.geometry is not None:
-        print(f"no {pair.geometry} found")
+    if pair.reliable is not None:
+        verdict = "matched" if pair.reliable else "no reliable match"
+        print(f"{verdict} (confidence {pair.confidence:.2f})")
     for path in outputs:
         if path in pictures:
             title = f"{_short(path1)} – {_short(path2)} · {extractor.name}"
@@ -230,8 +227,9 @@ def _match_many() -> None:
         report, written = pipeline.write(images, outcome, FLAGS.format, cameras)
     print(_pair_table(report["pairs"]))
     wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
+    matched = sum(pair.get("reliable", True) for pair in report["pairs"])
     print(
-        f"{len(outcome.names)} of {len(images)} images, {len(outcome.pairs)} of {wanted} pairs "
+        f"{len(outcome.names)} of {len(images)} images, {matched} of {wanted} pairs "
         f"matched; {FLAGS.output} holds {', '.join(written)}; see {FLAGS.output}/index.html"
     )
 
@@ -279,24 +277,31 @@ def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
 
 
 def _pair_table(pairs: list[dict[str, Any]]) -> str:
-    """The pairs with the most and the fewest inliers."""
+    """The pairs with the most and the fewest inliers, or matches if nothing was verified."""
     from doap_tf.drawing.tables import Table
 
-    ranked = sorted(pairs, key=lambda pair: -pair["inliers"])
+    columns: list[str] = [name for name in ("matches", "inliers", "geometry") if name in pairs[0]]
+    ranked = sorted(pairs, key=lambda pair: pair.get("inliers", pair["matches"]), reverse=True)
     best = ranked[:_SHOWN_PAIRS]
     shown = best + ranked[max(len(best), len(ranked) - _SHOWN_PAIRS) :]
     rows = {
-        f"{pair['image1']} – {pair['image2']}": {key: pair[key] for key in ("matches", "inliers")}
+        f"{pair['image1']} – {pair['image2']}": {name: _cell(pair, name) for name in columns}
         for pair in shown
     }
-    note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by inliers)"
-    return Table(rows, "", "{:,}".format).text() + note
+    note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by {columns[:2][-1]})"
+    return Table(rows, "", str).text() + note
+
+
+def _cell(pair: dict[str, Any], column: str) -> str:
+    if column == "geometry":
+        return pair["geometry"] if pair["reliable"] else "no reliable match"
+    return f"{pair[column]:,}"
 
 
 def _pipeline():
     from doap_tf.matching import Pipeline
 
-    extractor, matcher, verifier = _components("fundamental")
+    extractor, matcher, verifier = _components()
     if FLAGS.beam_options is None:
         return Pipeline(FLAGS.output, extractor(), matcher, verifier)
     from doap_tf.matching.beam_pipeline import BeamPipeline
@@ -305,13 +310,12 @@ def _pipeline():
     return BeamPipeline(FLAGS.output, *steps, FLAGS.beam_options, FLAGS.shards)
 
 
-def _components(default_geometry: str):
+def _components():
     """What makes the extractor, a matcher and a verifier."""
     from doap_tf import matching
 
-    geometry = FLAGS.geometry or default_geometry
     matcher = matching.NearestNeighbours(_value("method"), _value("ratio"))
-    geometry = None if geometry == "none" else geometry
+    geometry = None if FLAGS.geometry == "none" else FLAGS.geometry
     threshold = _value("threshold")
     verifier = matching.Verifier(geometry, threshold, _intrinsics(), estimator=FLAGS.estimator)
     extractor = functools.partial(

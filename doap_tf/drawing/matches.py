@@ -43,6 +43,10 @@ class MatchedPair(Protocol):
         """The geometry estimated, or None."""
 
     @property
+    def reliable(self) -> bool | None:
+        """Whether the images show the same scene; None if nothing was verified."""
+
+    @property
     def model(self) -> np.ndarray | None:
         """The estimated matrix [3, 3], or None."""
 
@@ -70,8 +74,8 @@ def draw_matches(
     """Draws two images side by side with the inliers joined by coloured lines.
 
     A line's colour is the direction of its keypoint from the centre of the first image, so that
-    correct matches form the same pattern in both. Under a homography, the outline of the first
-    image is drawn into the second.
+    correct matches form the same pattern in both. Under a reliable homography, the outline of the
+    first image is drawn into the second.
 
     Args:
         image1, image2: The matched images or their paths.
@@ -114,7 +118,7 @@ def draw_matches(
     x, y = ends[inliers].reshape(-1, 2).T
     dots = np.repeat(colours[inliers], 2, axis=0)
     axes.scatter(x, y, s=7, c=dots, edgecolors="#000000", linewidths=0.3)
-    if pair.geometry == "homography" and pair.model is not None:
+    if pair.geometry == "homography" and pair.model is not None and pair.reliable:
         outline = transform_points(_outline(pair.features1.image_size), pair.model)
         line = axes.plot(*panels[1].to_canvas(outline).T, color="white", linewidth=1.2, alpha=0.9)
         line[0].set_clip_box(_bounds(axes, *panels[1].bounds))
@@ -122,6 +126,8 @@ def draw_matches(
     counts = f"{len(pair.indices):,} matches"
     if pair.geometry is not None:
         counts = f"{len(inliers):,} inliers of {counts} ({pair.geometry})"
+        if not pair.reliable:
+            counts = f"no reliable match: {counts}"
     _header(axes, title, counts)
     return render(figure)
 

@@ -30,6 +30,10 @@ from .pair_selection import (
     sequential_pairs as sequential_pairs,
 )
 from .pipeline import Outcome as Outcome, Pipeline as Pipeline, all_settings as all_settings
+from .verdict import (
+    evidence as evidence,
+    has_parallax as has_parallax,
+)
 from .verifier import (
     ESTIMATORS as ESTIMATORS,
     GEOMETRIES as GEOMETRIES,

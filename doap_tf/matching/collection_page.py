@@ -30,7 +30,8 @@ def write_collection_page(
 ) -> None:
     """Writes images, pairs and failures as a web page, with pictures of a few pairs.
 
-    These are the pairs with the most inliers, those with the fewest, and pairs without a model.
+    These are the reliable pairs with the most inliers, those with the fewest, and pairs without a
+    reliable match.
 
     Args:
         path: The file; the pictures are inside it.
@@ -40,16 +41,16 @@ def write_collection_page(
         links: Files beside the page to link.
     """
     settings, pairs = report["settings"], report["pairs"]
-    ranked = sorted(pairs, key=lambda pair: (pair["inliers"], pair["matches"]), reverse=True)
-    # If no geometry was asked for, every match is an inlier.
-    geometry = settings["geometry"]
-    counts = ("matches", "inliers") if geometry else ("matches",)
-    verified = [pair for pair in ranked if pair["model"] or not geometry]
-    failed = [pair for pair in ranked if geometry and not pair["model"]]
+    columns: tuple[str, ...] = ("matches",)
+    if settings["geometry"]:
+        columns += ("inliers", "geometry", "reliable")
+    counts = columns[1::-1]
+    ranked = sorted(pairs, key=lambda pair: [pair[name] for name in counts], reverse=True)
+    matched = [pair for pair in ranked if pair.get("reliable", True)]
     shown = {
-        f"Most {counts[-1]}": verified[:_SHOWN],
-        f"Fewest {counts[-1]}": verified[_SHOWN:][-_SHOWN:],
-        f"No {geometry} found": failed[-_SHOWN:],
+        f"Most {counts[0]}": matched[:_SHOWN],
+        f"Fewest {counts[0]}": matched[_SHOWN:][-_SHOWN:],
+        "No reliable match": [pair for pair in ranked if not pair.get("reliable", True)][-_SHOWN:],
     }
     elements = [
         '<p class="quiet">' + html.escape(_in_words(settings)) + "</p>",
@@ -58,9 +59,9 @@ def write_collection_page(
     for heading, chosen in shown.items():
         if chosen:
             elements.append(f"<h2>{heading}</h2>")
-        elements += [_figure(store, images, pair, geometry) for pair in chosen]
+        elements += [_figure(store, images, pair) for pair in chosen]
     tables = {
-        "Pairs": {_title(pair): {name: pair[name] for name in counts} for pair in ranked},
+        "Pairs": {_title(pair): {name: pair[name] for name in columns} for pair in ranked},
         "Images": {name: {"keypoints": count} for name, count in report["images"].items()},
         "Failures": {name: {"reason": reason} for name, reason in report["failures"].items()}
         | {_title(pair): {"reason": pair["reason"]} for pair in report["failed_pairs"]},
@@ -77,17 +78,17 @@ def write_collection_page(
 
 
 def _figure(
-    store: MatchStore,
-    images: Mapping[str, str | os.PathLike],
-    pair: Mapping[str, Any],
-    geometry: str | None,
+    store: MatchStore, images: Mapping[str, str | os.PathLike], pair: Mapping[str, Any]
 ) -> str:
     name1, name2 = pair["image1"], pair["image2"]
-    indices, scores, inliers, model = store.read_pair(name1, name2)
+    stored = store.read_pair(name1, name2)
     features1, features2 = (store.read_features(name) for name in (name1, name2))
-    residuals = np.zeros(len(indices))  # which are not drawn
     matches = PairMatches(
-        features1, features2, indices, scores, None, geometry, model, inliers, residuals
+        features1,
+        features2,
+        distances=None,
+        residuals=np.zeros(len(stored.indices)),  # which are not drawn
+        **stored._asdict(),
     )
     image1, image2 = (read_image(images[name], upright=False) for name in (name1, name2))
     return figure(draw_matches(image1, image2, matches, "", _LINES, _BOX), _title(pair))
@@ -103,11 +104,13 @@ def _in_words(settings: Mapping[str, Any]) -> str:
         words[0] += f" at {settings['detector']} keypoints"
     if settings["geometry"]:
         words.append(
-            f"{settings['geometry']} by {settings['estimator']} within {settings['threshold']:g} "
-            "pixels"
+            f"{settings['geometry']} geometry by {settings['estimator']} within "
+            f"{settings['threshold']:g} pixels"
         )
     return ", ".join(words)
 
 
 def _form(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return value if isinstance(value, str) else f"{value:,}"

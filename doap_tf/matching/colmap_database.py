@@ -12,8 +12,9 @@ from doap_tf.errors import writing_to
 from doap_tf.files import write_atomically
 from doap_tf.matching.cameras import Camera, Cameras
 from doap_tf.matching.image_features import Features, unit_rows
-from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.pair_selection import Pair
+from doap_tf.matching.verdict import is_reliable
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.colmap_model import CAMERA_MODELS
 
@@ -49,7 +50,6 @@ _SIFT_DIMENSION = 128
 _DEGENERATE = 1
 #: COLMAP's number for each geometry, and the column of its matrix.
 _CONFIGURATIONS = {"essential": (2, "E"), "fundamental": (3, "F"), "homography": (6, "H")}
-_FEWEST_INLIERS = 15  # COLMAP's default, below which a geometry is taken for chance
 # COLMAP puts the corner of the first pixel at the origin, doap_tf its centre.
 _SHIFT = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
 
@@ -65,10 +65,12 @@ def write_colmap(
     names: Sequence[str],
     pairs: Sequence[Pair],
     path: str | os.PathLike,
-    geometry: str | None,
     cameras: Cameras | None = None,
 ) -> None:
     """Writes a database with cameras, images, features, matches and verified geometries.
+
+    The geometry of a pair is the one that its matches were verified by; that of a pair that is not
+    reliable is degenerate.
 
     Descriptors of 128 values are rounded to bytes, unit rows as 128 + 256·v. They serve retrieval,
     not matching: COLMAP takes every descriptor for SIFT. Bits, and rows of another length, are left
@@ -79,7 +81,6 @@ def write_colmap(
         names: The images, as paths below COLMAP's image folder.
         pairs: Names of matched images.
         path: The file; an existing one is replaced.
-        geometry: The geometry that verified the matches, or None.
         cameras: Finds the camera of each image; by default each has its own, of COLMAP's guess.
     """
     with (
@@ -100,14 +101,14 @@ def write_colmap(
                 _add_camera(database, number, camera)
             _add_image(database, image, name, number, features)
         for name1, name2 in pairs:
-            indices, _, inliers, model = store.read_pair(name1, name2)
+            matches = store.read_pair(name1, name2)
             key = pair_id(image_ids[name1], image_ids[name2])
             swapped = image_ids[name1] > image_ids[name2]
             if swapped:
-                indices = indices[:, ::-1]
-            _add_matrix(database, "matches", key, indices, "<u4")
-            if geometry is not None:
-                _add_geometry(database, key, indices[inliers], geometry, model, swapped)
+                matches = matches._replace(indices=matches.indices[:, ::-1])
+            _add_matrix(database, "matches", key, matches.indices, "<u4")
+            if matches.geometry is not None:
+                _add_geometry(database, key, matches, swapped)
 
 
 def _add_camera(database: sqlite3.Connection, number: int, camera: Camera) -> None:
@@ -141,18 +142,14 @@ def _add_matrix(
 
 
 def _add_geometry(
-    database: sqlite3.Connection,
-    key: int,
-    inliers: np.ndarray,
-    geometry: str,
-    model: np.ndarray | None,
-    swapped: bool,
+    database: sqlite3.Connection, key: int, matches: StoredMatches, swapped: bool
 ) -> None:
-    configuration, column = _CONFIGURATIONS[geometry]
+    geometry, model = matches.geometry, matches.model
+    configuration, inliers = _DEGENERATE, matches.indices[:0]
     matrices: dict[str, bytes] = {}
-    if model is None or len(inliers) < _FEWEST_INLIERS:
-        configuration, inliers = _DEGENERATE, inliers[:0]
-    else:
+    if geometry is not None and model is not None and is_reliable(matches.confidence):
+        configuration, column = _CONFIGURATIONS[geometry]
+        inliers = matches.indices[matches.inliers]
         matrices[column] = _bytes(_in_colmap_pixels(model, geometry, swapped))
     database.execute(
         "INSERT INTO two_view_geometries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

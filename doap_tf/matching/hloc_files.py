@@ -73,7 +73,7 @@ def write_hloc(
             group["image_size"] = np.array(features.image_size)
     with write_atomically(folder / "matches.h5") as path, h5py.File(path, "w") as file:
         for pair in pairs:
-            indices, scores, inliers, _ = store.read_pair(*pair)
+            indices, scores, inliers, *_ = store.read_pair(*pair)
             group = file.create_group(pair_name(*pair))
             count = counts[pair[0]]
             for name, values, nothing in (

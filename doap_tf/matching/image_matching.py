@@ -17,7 +17,7 @@ from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.opencv_extractor import OpenCVExtractor
-from doap_tf.matching.verifier import PairMatches, Verifier
+from doap_tf.matching.verifier import AUTO, PairMatches, Verifier
 from doap_tf.readers.images import ImageLike
 from doap_tf.zoo.loading import network_of_images
 
@@ -28,7 +28,7 @@ def match_features(
     matcher: Matcher | None = None,
     verifier: Verifier | None = None,
 ) -> PairMatches:
-    """Matches and verifies; by default mutual nearest neighbours that agree on a homography."""
+    """Matches and verifies; by default mutual nearest neighbours, and the better geometry."""
     matches = (matcher or NearestNeighbours()).match(features1, features2)
     return (verifier or Verifier()).verify(features1, features2, matches)
 
@@ -42,7 +42,7 @@ def match_images(
     magnification: float | Sequence[float] | None = None,
     method: str | Matcher = "mutual",
     ratio: float = 0.8,
-    geometry: str | None = "homography",
+    geometry: str | None = AUTO,
     threshold: float = 3.0,
     intrinsics1: np.ndarray | None = None,
     intrinsics2: np.ndarray | None = None,
@@ -65,11 +65,12 @@ def match_images(
         geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
 
     Returns:
-        Keypoints with their descriptors, matches, inliers, residuals and the estimated model.
+        Keypoints with their descriptors, matches, inliers, residuals, the estimated model, and
+        whether the match is reliable.
 
     Example:
         >>> pair = doap_tf.match_images("a.jpg", "b.jpg")
-        >>> pair.model, pair.points1[pair.inliers], pair.points2[pair.inliers]
+        >>> pair.reliable, pair.geometry, pair.points1[pair.inliers], pair.points2[pair.inliers]
         >>> pair.draw("matches.png")
     """
     matcher = registered(method, "matcher")

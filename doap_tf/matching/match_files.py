@@ -24,35 +24,42 @@ def write_matches(
 
     - `.json`: keypoints of both images (x, y, size, angle in degrees, response), indices of the
       matches, scores, distances (−1 of a matcher that has none), inliers, residuals (−1 without a
-      model), geometry, model and settings.
+      model), geometry, model, reliable, confidence and settings. What verification gives is null
+      without it.
     - `.npz`: the same as arrays `keypoints1`, `keypoints2`, `indices`, `scores`, `distances`,
       `inliers`, `residuals` and `model` (if there is one).
-    - `.csv`: one line per match.
+    - `.csv`: one line per match; inlier and residual are empty without verification.
     """
     path = pathlib.Path(path)
     suffix = path.suffix.lower()
     if suffix not in MATCH_FILE_SUFFIXES:
         raise InputError(f"{path} must end in one of {', '.join(MATCH_FILE_SUFFIXES)}.")
+    verified = pair.geometry is not None
     arrays = {
         "keypoints1": _keypoints(pair.features1),
         "keypoints2": _keypoints(pair.features2),
         "indices": pair.indices,
         "scores": pair.scores,
         "distances": np.full(len(pair.indices), -1.0) if pair.distances is None else pair.distances,
-        "inliers": pair.inliers,
         # JSON has no infinity, which residuals have where no model was found.
-        "residuals": np.nan_to_num(pair.residuals, posinf=-1.0),
+        "inliers": pair.inliers if verified else None,
+        "residuals": np.nan_to_num(pair.residuals, posinf=-1.0) if verified else None,
+        "model": pair.model,
     }
     with write_atomically(path) as temporary:
         if suffix == ".npz":
-            model = {} if pair.model is None else {"model": pair.model}
-            np.savez_compressed(temporary, **arrays, **model)  # type: ignore[arg-type]
+            known = {name: array for name, array in arrays.items() if array is not None}
+            np.savez_compressed(temporary, **known)  # type: ignore[arg-type]
         elif suffix == ".csv":
             with temporary.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
                 writer.writerow(_COLUMNS)
                 columns = [*pair.indices.T, *pair.points1.T, *pair.points2.T, arrays["distances"]]
-                columns += [pair.inliers.astype(int), pair.residuals, pair.scores]
+                if verified:
+                    columns += [pair.inliers.astype(int), pair.residuals]
+                else:
+                    columns += [np.full(len(pair.indices), "")] * 2
+                columns.append(pair.scores)
                 writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
         else:
             record = {
@@ -60,9 +67,13 @@ def write_matches(
                 "image_size1": pair.features1.image_size,
                 "image_size2": pair.features2.image_size,
                 "geometry": pair.geometry,
-                "model": None if pair.model is None else pair.model.tolist(),
+                "reliable": pair.reliable,
+                "confidence": pair.confidence,
                 "settings": settings or {},
-                **{name: array.tolist() for name, array in arrays.items()},
+                **{
+                    name: None if array is None else array.tolist()
+                    for name, array in arrays.items()
+                },
             }
             temporary.write_text(json.dumps(record) + "\n", "utf-8")
 

@@ -21,7 +21,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS images (
     name TEXT PRIMARY KEY, sha256 TEXT NOT NULL, features BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS matches (
+CREATE TABLE IF NOT EXISTS pairs (
     settings TEXT NOT NULL, name1 TEXT NOT NULL, name2 TEXT NOT NULL, matches BLOB NOT NULL,
     PRIMARY KEY (settings, name1, name2));
 """
@@ -30,10 +30,10 @@ CREATE TABLE IF NOT EXISTS matches (
 _ABSORB = """
 BEGIN;
 DELETE FROM other.images WHERE (name, sha256) IN (SELECT name, sha256 FROM main.images);
-DELETE FROM main.matches WHERE name1 IN (SELECT name FROM other.images)
+DELETE FROM main.pairs WHERE name1 IN (SELECT name FROM other.images)
     OR name2 IN (SELECT name FROM other.images);
 INSERT OR REPLACE INTO main.images SELECT * FROM other.images;
-INSERT OR REPLACE INTO main.matches SELECT * FROM other.matches;
+INSERT OR REPLACE INTO main.pairs SELECT * FROM other.pairs;
 COMMIT;
 """
 
@@ -46,12 +46,16 @@ class StoredMatches(NamedTuple):
         scores: float32 [M], 0…1.
         inliers: bool [M].
         model: float64 [3, 3], or None.
+        geometry: Of the model; None if the matches were not verified.
+        confidence: 0…1; None if the matches were not verified.
     """
 
     indices: np.ndarray
     scores: np.ndarray
     inliers: np.ndarray
     model: np.ndarray | None
+    geometry: str | None
+    confidence: float | None
 
 
 class MatchStore:
@@ -109,7 +113,7 @@ class MatchStore:
         """Stores the features of an image; matches of an older version of it are deleted."""
         packed = _pack(vars(features))
         with writing_to(self.path, sqlite3.Error), self._connection as transaction:
-            transaction.execute("DELETE FROM matches WHERE ? IN (name1, name2)", (name,))
+            transaction.execute("DELETE FROM pairs WHERE ? IN (name1, name2)", (name,))
             transaction.execute(
                 "INSERT OR REPLACE INTO images VALUES (?, ?, ?)", (name, sha256, packed)
             )
@@ -122,7 +126,7 @@ class MatchStore:
 
     def has_pair(self, name1: str, name2: str) -> bool:
         """Whether the pair, in this order, has been matched."""
-        query = "SELECT 1 FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
+        query = "SELECT 1 FROM pairs WHERE settings = ? AND name1 = ? AND name2 = ?"
         return self._row(query, self._matching, name1, name2) != ()
 
     def write_pair(self, name1: str, name2: str, matches: StoredMatches | PairMatches) -> None:
@@ -130,15 +134,18 @@ class MatchStore:
         packed = _pack({name: getattr(matches, name) for name in StoredMatches._fields})
         with writing_to(self.path, sqlite3.Error), self._connection as transaction:
             transaction.execute(
-                "INSERT OR REPLACE INTO matches VALUES (?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO pairs VALUES (?, ?, ?, ?)",
                 (self._matching, name1, name2, packed),
             )
 
     def read_pair(self, name1: str, name2: str) -> StoredMatches:
         """Returns stored matches; raises a KeyError if there are none."""
-        query = "SELECT matches FROM matches WHERE settings = ? AND name1 = ? AND name2 = ?"
+        query = "SELECT matches FROM pairs WHERE settings = ? AND name1 = ? AND name2 = ?"
         arrays = self._arrays(query, self._matching, name1, name2)
-        return StoredMatches(**{"model": None, **arrays})
+        for name in ("geometry", "confidence"):
+            if name in arrays:
+                arrays[name] = arrays[name].item()
+        return StoredMatches(**{"model": None, "geometry": None, "confidence": None, **arrays})
 
     def contents(self) -> dict[str, str]:
         """Returns the SHA-256 of every image that has been described, by name."""

@@ -24,6 +24,7 @@ from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.matching.shortlist import ReadFeatures, make_signatures, retrieval_pairs
+from doap_tf.matching.verdict import is_reliable
 from doap_tf.matching.verifier import Verifier
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
@@ -216,7 +217,7 @@ class Pipeline:
             write_hloc(self.store, names, pairs, self.folder)
         else:
             path = self.folder / FORMATS["colmap"][0]
-            write_colmap(self.store, names, pairs, path, self.verifier.geometry, cameras)
+            write_colmap(self.store, names, pairs, path, cameras)
         settings = all_settings(self.extractor, self.matcher, self.verifier)
         report = collection_report(self.store, outcome, settings)
         with write_atomically(self.folder / "report.json") as temporary:
@@ -229,13 +230,23 @@ class Pipeline:
 def collection_report(
     store: MatchStore, outcome: Outcome, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns keypoints per image, matches per pair, failures and settings, for JSON."""
+    """Returns keypoints per image, matches per pair, failures and settings, for JSON.
+
+    Pairs whose matches were not verified have neither inliers nor a model.
+    """
     pairs = []
     for name1, name2 in outcome.pairs:
-        indices, _, inliers, model = store.read_pair(name1, name2)
-        counts = {"matches": len(indices), "inliers": int(inliers.sum())}
-        rows = None if model is None else model.tolist()
-        pairs.append({"image1": name1, "image2": name2, **counts, "model": rows})
+        matches = store.read_pair(name1, name2)
+        record: dict[str, Any] = {"image1": name1, "image2": name2, "matches": len(matches.indices)}
+        if matches.geometry is not None:
+            record |= {
+                "inliers": int(matches.inliers.sum()),
+                "geometry": matches.geometry,
+                "model": None if matches.model is None else matches.model.tolist(),
+                "reliable": is_reliable(matches.confidence),
+                "confidence": matches.confidence,
+            }
+        pairs.append(record)
     failed_pairs = [
         {"image1": name1, "image2": name2, "reason": reason}
         for (name1, name2), reason in outcome.failed_pairs.items()

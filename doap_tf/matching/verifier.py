@@ -8,13 +8,17 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError, check_choice
-from doap_tf.features.frames import transform_points
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matches
+from doap_tf.matching.model_residuals import model_residuals
+from doap_tf.matching.verdict import confidence, evidence, has_parallax, is_reliable
 from doap_tf.readers.images import ImageLike
 
 #: Each geometry with the minimal number of matches that determines it.
 GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
+#: Of a homography and a fundamental matrix, or an essential one where the cameras are known, the
+#: better supported.
+AUTO = "auto"
 
 _CONFIDENCE = 0.9999
 _MAX_ITERATIONS = 100_000
@@ -54,15 +58,20 @@ class Verification(NamedTuple):
     """A model of two views and how well each match fits it.
 
     Attributes:
+        geometry: One of `GEOMETRIES`, what was estimated.
         model: float64 [3, 3] from the first image to the second, or None if none was found.
         inliers: bool [M], residuals within the threshold.
         residuals: float64 [M] in pixels; infinite without a model. For a homography the distance
             in the second image, otherwise the Sampson distance.
+        confidence: 0…1 that the images show the same scene, at least 0.5 if the match is reliable
+            (`doap_tf.matching.verdict`).
     """
 
+    geometry: str
     model: np.ndarray | None
     inliers: np.ndarray
     residuals: np.ndarray
+    confidence: float
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -73,8 +82,8 @@ class PairMatches:
         features1, features2: Features of the two images.
         indices, scores, distances: As in `Matches`.
         geometry: The geometry estimated; None if the matches were not verified.
-        model, inliers, residuals: As in `Verification`; all are inliers, at zero pixels, if the
-            matches were not verified.
+        model, inliers, residuals, confidence: As in `Verification`. If the matches were not
+            verified, all are inliers, at zero pixels, and there is no confidence.
         images: The two images or their paths, where `match_images` was given them.
     """
 
@@ -87,13 +96,15 @@ class PairMatches:
     model: np.ndarray | None
     inliers: np.ndarray
     residuals: np.ndarray
+    confidence: float | None = None
     images: tuple[ImageLike, ImageLike] | None = None
 
     def __repr__(self) -> str:
         counts = f"{len(self.indices):,} matches"
         if self.geometry is None:
             return f"PairMatches({counts}, not verified)"
-        return f"PairMatches({counts}, {self.inliers.sum():,} inliers, {self.geometry})"
+        verdict = "reliable" if self.reliable else "not reliable"
+        return f"PairMatches({counts}, {self.inliers.sum():,} inliers, {self.geometry}, {verdict})"
 
     def draw(self, path: str | os.PathLike | None = None, title: str = "") -> np.ndarray:
         """Draws the matches with `doap_tf.drawing.matches.draw_matches`.
@@ -119,6 +130,11 @@ class PairMatches:
         return picture
 
     @property
+    def reliable(self) -> bool | None:
+        """Whether the images show the same scene, beyond chance; None if nothing was verified."""
+        return is_reliable(self.confidence)
+
+    @property
     def points1(self) -> np.ndarray:
         """Positions of the matches in the first image, float64 [M, 2]."""
         return self.features1.points[self.indices[:, 0]]
@@ -134,7 +150,9 @@ class Verifier:
     """Estimates a model from matches of which many may be wrong, and says which fit it.
 
     Args:
-        geometry: One of `GEOMETRIES`, or None to leave matches unverified.
+        geometry: One of `GEOMETRIES`; `"auto"`: a homography, or the fundamental matrix if
+            `doap_tf.matching.verdict.has_parallax` (the essential one if intrinsics are given);
+            None leaves matches unverified.
         threshold: Pixels within which a match is an inlier.
         intrinsics1: Matrix [3, 3] of the first camera; `"essential"` requires it.
         intrinsics2: Matrix [3, 3] of the second camera; by default that of the first.
@@ -142,7 +160,7 @@ class Verifier:
         estimator: One of `ESTIMATORS`.
     """
 
-    geometry: str | None = "homography"
+    geometry: str | None = AUTO
     threshold: float = 3.0
     intrinsics1: np.ndarray | None = None
     intrinsics2: np.ndarray | None = None
@@ -150,7 +168,7 @@ class Verifier:
     estimator: str = "magsac"
 
     def __post_init__(self):
-        for name, known in (("geometry", GEOMETRIES), ("estimator", ESTIMATORS)):
+        for name, known in (("geometry", (AUTO, *GEOMETRIES)), ("estimator", ESTIMATORS)):
             if getattr(self, name) is not None:
                 check_choice(name, getattr(self, name), known)
         if not 0 < self.threshold < np.inf:
@@ -175,12 +193,12 @@ class Verifier:
         indices, scores, distances = matches
         if self.geometry is None:
             count = len(indices)
-            verification = Verification(None, np.ones(count, bool), np.zeros(count))
-        else:
-            points1, points2 = features1.points[indices[:, 0]], features2.points[indices[:, 1]]
-            costs = -scores if distances is None else distances
-            verification = self.verify_points(points1, points2, costs)
-        return PairMatches(features1, features2, *matches, self.geometry, *verification)
+            inliers, residuals = np.ones(count, bool), np.zeros(count)
+            return PairMatches(features1, features2, *matches, None, None, inliers, residuals)
+        points1, points2 = features1.points[indices[:, 0]], features2.points[indices[:, 1]]
+        costs = -scores if distances is None else distances
+        verification = self.verify_points(points1, points2, costs)
+        return PairMatches(features1, features2, *matches, **verification._asdict())
 
     def verify_points(
         self, points1: np.ndarray, points2: np.ndarray, costs: np.ndarray | None = None
@@ -202,44 +220,56 @@ class Verifier:
             )
         if costs is not None and np.shape(costs) != (count,):
             raise InputError(f"costs must be [{count}], not {list(np.shape(costs))}.")
-        geometry = self.geometry or "homography"
-        cameras = None
-        if geometry == "essential":
-            first = np.asarray(self.intrinsics1, np.float64)
-            second = self.intrinsics2
-            cameras = first, first if second is None else np.asarray(second, np.float64)
-        model = None
+        if self.geometry not in (None, AUTO):
+            return self._verify_by(self.geometry, points1, points2, costs)
+        plane = self._verify_by("homography", points1, points2, costs)
+        camera_geometry = "fundamental" if self.intrinsics1 is None else "essential"
+        cameras = self._verify_by(camera_geometry, points1, points2, costs)
+        if cameras.model is None or not (
+            cameras.confidence > plane.confidence
+            or has_parallax(
+                points1,
+                points2,
+                plane.residuals,
+                self._in_pixels(camera_geometry, cameras.model),
+                self.threshold,
+            )
+        ):
+            return plane
+        return cameras
+
+    def _verify_by(
+        self, geometry: str, points1: np.ndarray, points2: np.ndarray, costs: np.ndarray | None
+    ) -> Verification:
+        count, model = len(points1), None
         if count >= GEOMETRIES[geometry]:
             parameters = _parameters(self.estimator, geometry, self.threshold, self.seed)
             order = np.arange(count)
             if costs is not None and parameters.sampler != cv2.SAMPLING_UNIFORM:
                 order = np.argsort(costs, kind="stable")
+            cameras = self._cameras() if geometry == "essential" else None
             model = _estimate(points1[order], points2[order], geometry, cameras, parameters)
         if model is None:
-            return Verification(None, np.zeros(count, bool), np.full(count, np.inf))
-        if geometry == "homography":
-            residuals = np.linalg.norm(transform_points(points1, model) - points2, axis=1)
-            residuals = np.nan_to_num(residuals, nan=np.inf)
-        else:
-            fundamental = model
-            if cameras is not None:
-                fundamental = np.linalg.inv(cameras[1]).T @ model @ np.linalg.inv(cameras[0])
-            residuals = sampson_distances(points1, points2, fundamental)
-        return Verification(model, residuals <= self.threshold, residuals)
+            return Verification(geometry, None, np.zeros(count, bool), np.full(count, np.inf), 0.0)
+        in_pixels = self._in_pixels(geometry, model)
+        kind = "homography" if geometry == "homography" else "fundamental"
+        residuals = model_residuals(points1, points2, kind, in_pixels)
+        digits = evidence(points1, points2, kind, in_pixels, self.threshold)
+        return Verification(
+            geometry, model, residuals <= self.threshold, residuals, confidence(digits)
+        )
 
+    def _cameras(self) -> tuple[np.ndarray, np.ndarray]:
+        first = np.asarray(self.intrinsics1, np.float64)
+        second = self.intrinsics2
+        return first, first if second is None else np.asarray(second, np.float64)
 
-def sampson_distances(
-    points1: np.ndarray, points2: np.ndarray, fundamental: np.ndarray
-) -> np.ndarray:
-    """Sampson distances [M] in pixels of matches [M, 2] under a fundamental matrix [3, 3]."""
-    ones = np.ones((len(points1), 1))
-    lines2 = np.hstack([points1, ones]) @ fundamental.T
-    lines1 = np.hstack([points2, ones]) @ fundamental
-    algebraic = (np.hstack([points2, ones]) * lines2).sum(axis=1)
-    gradient = np.hypot(
-        np.linalg.norm(lines1[:, :2], axis=1), np.linalg.norm(lines2[:, :2], axis=1)
-    )
-    return np.abs(algebraic) / np.maximum(gradient, 1e-300)
+    def _in_pixels(self, geometry: str, model: np.ndarray) -> np.ndarray:
+        """The homography or fundamental matrix that a model is; an essential one relates rays."""
+        if geometry != "essential":
+            return model
+        first, second = (np.linalg.inv(camera) for camera in self._cameras())
+        return second.T @ model @ first
 
 
 def _check_intrinsics(matrix: np.ndarray, name: str) -> None:

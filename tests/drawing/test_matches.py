@@ -16,7 +16,9 @@ def features(points, size=(300, 200)):
     return Features(frames, np.zeros(len(points), np.float32), rows, cv2.NORM_L2, size)
 
 
-def pair_of(points1, points2, inliers, model=None, size1=(300, 200), size2=(300, 200)):
+def pair_of(
+    points1, points2, inliers, model=None, size1=(300, 200), size2=(300, 200), confidence=0.9
+):
     count = len(inliers)
     return PairMatches(
         features(points1, size1),
@@ -28,6 +30,7 @@ def pair_of(points1, points2, inliers, model=None, size1=(300, 200), size2=(300,
         model,
         np.array(inliers, bool),
         np.zeros(count),
+        confidence,
     )
 
 
@@ -62,6 +65,11 @@ def test_the_first_images_outline_is_drawn_under_the_homography():
     # Half of 300 × 200, thrice enlarged, from the second image's upper left corner.
     assert abs(x.max() - (left + 450)) < 5 and abs(y.max() - (52 + 300)) < 5
     assert x.min() >= left - 2
+    by_chance = [
+        draw_matches(GREY, GREY, pair_of([], [], [], model, confidence=0.2))
+        for model in (None, shrink)
+    ]
+    np.testing.assert_array_equal(*by_chance)
 
 
 @pytest.mark.parametrize(

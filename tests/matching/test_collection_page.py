@@ -23,7 +23,7 @@ COUNT = 20  # matches of each pair
 
 @pytest.fixture
 def collection(tmp_path):
-    """Images 00 <&>.png to 19 <&>.png: the first has k inliers with image k, a model for k > 4."""
+    """Images 00 <&>.png to 19 <&>.png: the first has k inliers with image k, reliable for k > 4."""
     names = [f"{number:02d} <&>.png" for number in range(20)]
     images = {name: tmp_path / name for name in names}
     for path in images.values():
@@ -37,9 +37,11 @@ def collection(tmp_path):
         for name in names:
             store.write_features(name, "0", features)
         for number, name in enumerate(names[1:], start=1):
-            model = np.eye(3) if number > 4 else None
-            inliers = np.arange(COUNT) < (number if number > 4 else 0)
-            store.write_pair(names[0], name, StoredMatches(indices, np.ones(COUNT), inliers, model))
+            model = np.eye(3) if number > 2 else None
+            inliers = np.arange(COUNT) < (number if number > 2 else 0)
+            verdict = "homography", 0.9 if number > 4 else 0.1
+            matches = StoredMatches(indices, np.ones(COUNT), inliers, model, *verdict)
+            store.write_pair(names[0], name, matches)
         pairs = [(names[0], name) for name in names[1:]]
         failed = {("x y", "z.png"): "no <features>"}
         outcome = Outcome(names, pairs, {"x.png": "a < b"}, failed, 0)
@@ -63,11 +65,12 @@ def test_the_best_the_worst_and_the_failed_pairs_are_shown(collection, tmp_path)
     found = shown(page)
     assert found["Most inliers"] == [19, 18, 17, 16, 15, 14]
     assert found["Fewest inliers"] == [10, 9, 8, 7, 6, 5]
-    assert sorted(found["No homography found"]) == [1, 2, 3, 4]
+    assert sorted(found["No reliable match"]) == [1, 2, 3, 4]
     assert 'href="report.json"' in page and "a &lt; b" in page
     assert "x y – z.png" in page and "no &lt;features&gt;" in page
     assert "<&>" not in page and "00 &lt;&amp;&gt;.png" in page
-    assert "<td>20</td><td>19</td>" in page
+    assert "<td>20</td><td>19</td><td>homography</td><td>yes</td>" in page
+    assert "<td>20</td><td>4</td><td>homography</td><td>no</td>" in page
     assert not re.search(r"<script|https?:", page) and "color-scheme: light dark" in page
     pictures = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', page)
     assert len(pictures) == 16
@@ -95,6 +98,8 @@ def test_large_collections_take_bounded_work(collection, tmp_path, monkeypatch):
 def test_without_a_geometry_pairs_are_ranked_by_matches(collection, tmp_path):
     store, images, report = collection
     report["settings"] = {**SETTINGS, "geometry": None}
+    for pair in report["pairs"]:
+        del pair["inliers"], pair["reliable"]
     write_collection_page(tmp_path / "index.html", store, images, report)
     page = (tmp_path / "index.html").read_text("utf-8")
     assert list(shown(page)) == ["Most matches", "Fewest matches"]

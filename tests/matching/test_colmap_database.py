@@ -12,7 +12,7 @@ from doap_tf.features.frames import transform_points
 from doap_tf.matching import Cameras, Features, MatchStore, write_colmap
 from doap_tf.matching.colmap_database import pair_id
 from doap_tf.matching.match_store import StoredMatches
-from doap_tf.matching.verifier import sampson_distances
+from doap_tf.matching.model_residuals import model_residuals
 from tests.matching.scene import HOMOGRAPHY
 
 RANDOM = np.random.default_rng(0)
@@ -40,7 +40,7 @@ def features(points, norm=cv2.NORM_L2, size=(640, 480)):
     return Features(frames, np.zeros(count, np.float32), rows, norm, size)
 
 
-def written(tmp_path, geometry="homography", model=HOMOGRAPHY, count=40, **kwargs):
+def written(tmp_path, geometry="homography", model=HOMOGRAPHY, count=40, confidence=0.9, **kwargs):
     """Three images of which the second and the first match, in this order, all but five rows."""
     points1 = RANDOM.uniform(50, 300, (count, 2))
     first, second = features(transform_points(points1, HOMOGRAPHY)), features(points1)
@@ -51,15 +51,16 @@ def written(tmp_path, geometry="homography", model=HOMOGRAPHY, count=40, **kwarg
         first.frames[::-1], first.responses, first.descriptors[::-1], first.norm, first.image_size
     )
     inliers = np.arange(count) < count - 5
-    matches = StoredMatches(indices, np.ones(count, np.float32), inliers, model)
+    scores = np.ones(count, np.float32)
+    matches = StoredMatches(indices, scores, inliers, model, geometry, confidence)
     with MatchStore(tmp_path / "finished.db", {}) as store:
         for name, content in images.items():
             store.write_features(name, "0", content)
         store.write_pair("b/b.jpg", "a.jpg", matches)
-        empty = StoredMatches(indices[:0], matches.scores[:0], inliers[:0], None)
+        empty = StoredMatches(indices[:0], scores[:0], inliers[:0], None, geometry, 0.0)
         store.write_pair("a.jpg", "c.jpg", empty)
         pairs = [("b/b.jpg", "a.jpg"), ("a.jpg", "c.jpg")]
-        write_colmap(store, list(images), pairs, tmp_path / "database.db", geometry, **kwargs)
+        write_colmap(store, list(images), pairs, tmp_path / "database.db", **kwargs)
     return images, matches, sqlite3.connect(tmp_path / "database.db")
 
 
@@ -145,7 +146,7 @@ def test_descriptors_that_cannot_be_sifts_are_left_out(tmp_path, rows):
     content = dataclasses.replace(content, descriptors=rows, norm=norm)
     with MatchStore(tmp_path / "finished.db", {}) as store:
         store.write_features("a", "0", content)
-        write_colmap(store, ["a"], [], tmp_path / "database.db", None)
+        write_colmap(store, ["a"], [], tmp_path / "database.db")
     database = sqlite3.connect(tmp_path / "database.db")
     assert not read_matrices(database, "descriptors", "image_id")
     assert read_matrices(database, "keypoints", "image_id")[1].shape == (6, 6)
@@ -196,8 +197,8 @@ def test_a_fundamental_matrix_speaks_of_colmaps_pixels(tmp_path):
     points1 = images["b/b.jpg"].points[indices[:, 0]]
     points2 = images["a.jpg"].points[indices[:, 1]]
     np.testing.assert_allclose(
-        sampson_distances(first, second, matrix(blob, float, (3, 3))),
-        sampson_distances(points1, points2, FUNDAMENTAL),
+        model_residuals(first, second, "fundamental", matrix(blob, float, (3, 3))),
+        model_residuals(points1, points2, "fundamental", FUNDAMENTAL),
         atol=1e-3,
     )
 
@@ -209,14 +210,14 @@ def test_an_essential_matrix_is_turned_round_with_its_pair(tmp_path):
     np.testing.assert_array_equal(matrix(blob, float, (3, 3)), FUNDAMENTAL.T)
 
 
-@pytest.mark.parametrize(("model", "count"), [(None, 40), (HOMOGRAPHY, 12)])
-def test_geometries_by_chance_are_degenerate(tmp_path, model, count):
-    *_, database = written(tmp_path, model=model, count=count)
+@pytest.mark.parametrize(("model", "confidence"), [(None, 0.0), (HOMOGRAPHY, 0.49)])
+def test_geometries_by_chance_are_degenerate(tmp_path, model, confidence):
+    *_, database = written(tmp_path, model=model, confidence=confidence)
     for number in (pair_id(1, 2), pair_id(1, 3)):
         assert geometry_row(database, number)[:4] == (1, None, None, None)
     inliers = read_matrices(database, "two_view_geometries", "pair_id")
     assert inliers[pair_id(1, 2)].shape == (0, 2)
-    assert read_matrices(database, "matches", "pair_id")[pair_id(1, 2)].shape == (count, 2)
+    assert read_matrices(database, "matches", "pair_id")[pair_id(1, 2)].shape == (40, 2)
 
 
 def test_an_older_database_is_replaced(tmp_path):

@@ -22,7 +22,7 @@ SCENE = make_scene(noise=0.1)
 INTRINSICS = np.array([[FOCAL, 0, WIDTH / 2 - 0.5], [0, FOCAL, HEIGHT / 2 - 0.5], [0, 0, 1]])
 
 
-def write_database(folder, norm=cv2.NORM_L2, geometry="fundamental"):
+def write_database(folder, norm=cv2.NORM_L2, verified=True):
     """Writes what the scene's views see, matched by the points that are known."""
     write_images(SCENE, folder / "images")
     database = folder / "database.db"
@@ -42,14 +42,14 @@ def write_database(folder, norm=cv2.NORM_L2, geometry="fundamental"):
             points1 = first.keypoints[indices[0]] - 0.5
             points2 = second.keypoints[indices[1]] - 0.5
             verifier = Verifier("fundamental", threshold=2.0)
-            model, inliers, _ = verifier.verify_points(points1, points2)
-            matches = StoredMatches(
-                np.stack(indices, axis=1), np.ones(len(inliers), np.float32), inliers, model
-            )
+            geometry, model, inliers, _, confidence = verifier.verify_points(points1, points2)
+            scores = np.ones(len(inliers), np.float32)
+            found = (model, geometry, confidence) if verified else (None, None, None)
+            matches = StoredMatches(np.stack(indices, axis=1), scores, inliers, *found)
             store.write_pair(first.name, second.name, matches)
             pairs.append((first.name, second.name))
         cameras = Cameras(model="SIMPLE_PINHOLE", intrinsics=INTRINSICS)
-        write_colmap(store, names, pairs, database, geometry, cameras)
+        write_colmap(store, names, pairs, database, cameras)
     return database, pairs
 
 
@@ -84,7 +84,7 @@ def test_colmap_maps_the_database(tmp_path, norm):
 @pytest.mark.parametrize("verified", [True, False], ids=["by doap_tf", "by COLMAP"])
 def test_pycolmap_opens_verifies_and_maps_the_database(tmp_path, verified):
     pycolmap = pytest.importorskip("pycolmap")
-    path, pairs = write_database(tmp_path, geometry="fundamental" if verified else None)
+    path, pairs = write_database(tmp_path, verified=verified)
     with pycolmap.Database.open(str(path)) as database:
         (camera,) = database.read_all_cameras()
         assert camera.model == pycolmap.CameraModelId.SIMPLE_PINHOLE

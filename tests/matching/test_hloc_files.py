@@ -34,7 +34,7 @@ def matches_of(indices):
     count = len(indices)
     scores = np.linspace(0.5, 1, count, dtype=np.float32)
     indices = np.array(indices, np.int64).reshape(-1, 2)
-    return StoredMatches(indices, scores, np.arange(count) % 2 == 0, None)
+    return StoredMatches(indices, scores, np.arange(count) % 2 == 0, None, None, None)
 
 
 def read_matches(path, name0, name1):

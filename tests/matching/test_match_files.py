@@ -24,6 +24,7 @@ def test_json_holds_everything(pair, tmp_path):
     np.testing.assert_array_equal(record["inliers"], pair.inliers)
     np.testing.assert_allclose(record["model"], pair.model)
     assert record["settings"] == {"descriptor": "rootsift"} and record["geometry"] == "homography"
+    assert record["reliable"] is True and record["confidence"] == pair.confidence > 0.5
 
 
 def test_arrays_and_table_agree(pair, tmp_path):
@@ -38,6 +39,18 @@ def test_arrays_and_table_agree(pair, tmp_path):
             np.testing.assert_allclose(arrays[f"keypoints{side}"][index, :2], places)
         assert [row["inlier"] == "1" for row in rows] == arrays["inliers"].tolist()
         np.testing.assert_allclose(arrays["model"], pair.model)
+
+
+def test_without_a_geometry_inliers_and_residuals_are_empty(tmp_path):
+    pair = match_images(*views(), "rootsift", max_keypoints=90, geometry=None)
+    for name in ("m.json", "m.npz", "m.csv"):
+        write_matches(tmp_path / name, pair)
+    record = json.loads((tmp_path / "m.json").read_text())
+    unknown = ("inliers", "residuals", "geometry", "model", "reliable", "confidence")
+    assert all(record[name] is None for name in unknown)
+    with np.load(tmp_path / "m.npz") as arrays, (tmp_path / "m.csv").open() as file:
+        assert not {"inliers", "residuals", "model"} & set(arrays)
+        assert {(row["inlier"], row["residual"]) for row in csv.DictReader(file)} == {("", "")}
 
 
 def test_a_pair_without_a_model_is_valid_json(tmp_path):

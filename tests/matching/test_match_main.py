@@ -227,6 +227,7 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     assert page.count("<img ") == 3 and "a.png – b.png" in page
     for pair in report["pairs"]:
         assert pair["matches"] >= pair["inliers"] > 0 and np.shape(pair["model"]) == (3, 3)
+        assert pair["reliable"] and pair["geometry"] == "homography"
 
     same = ["--detector=learned", "--method=mutual", "--threshold=3"]  # as by default for h5
     second = run(folder, *arguments, *same, "--format=colmap")
@@ -234,10 +235,10 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
     with sqlite3.connect(folder / "many/database.db") as database:
         rows = database.execute("SELECT rows FROM matches ORDER BY pair_id").fetchall()
         verified = database.execute(
-            "SELECT rows, config, F FROM two_view_geometries ORDER BY pair_id"
+            "SELECT rows, config, H FROM two_view_geometries ORDER BY pair_id"
         ).fetchall()
     assert len(rows) == 3 and rows[0][0] == (matches >= 0).sum()
-    assert verified[0][:2] == (inliers, 3)
+    assert verified[0][:2] == (inliers, 6)
     assert np.frombuffer(verified[0][2]).shape == (9,)
 
 

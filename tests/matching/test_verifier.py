@@ -60,7 +60,7 @@ def test_a_homography_is_found_among_wrong_matches(estimator):
 
 def test_residuals_of_a_homography_are_distances_in_the_second_image():
     points1, points2, _ = planar_matches(60)
-    model, inliers, residuals = verify(points1, points2)
+    _, model, inliers, residuals, _ = verify(points1, points2, "homography")
     for place in range(60):
         x, y, w = model @ (*points1[place], 1)
         expected = np.hypot(x / w - points2[place, 0], y / w - points2[place, 1])
@@ -71,7 +71,7 @@ def test_residuals_of_a_homography_are_distances_in_the_second_image():
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_a_fundamental_matrix_is_found_among_wrong_matches(estimator):
     points1, points2, right, _ = spatial_matches()
-    model, inliers, residuals = verify(
+    _, model, inliers, residuals, _ = verify(
         points1, points2, "fundamental", threshold=1.5, estimator=estimator
     )
     # How far true points lie from the epipolar lines of the model says more than its numbers.
@@ -93,7 +93,7 @@ def test_a_fundamental_matrix_is_found_among_wrong_matches(estimator):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_an_essential_matrix_is_found_with_two_cameras(estimator):
     points1, points2, right, essential = spatial_matches()
-    model, inliers, _ = verify(
+    _, model, inliers, _, _ = verify(
         points1, points2, "essential", 1.5, INTRINSICS1, INTRINSICS2, estimator=estimator
     )
     assert np.abs(unit(model) - unit(essential)).max() < 0.02
@@ -104,11 +104,12 @@ def test_prosac_draws_from_the_nearest_matches_first():
     points1, points2, right = planar_matches()
     distances = np.random.default_rng(2).uniform(size=len(right)) + ~right
     order = np.argsort(distances)
-    sorted_before = verify(points1[order], points2[order], estimator="prosac")
-    by_distance = verify(points1, points2, estimator="prosac", costs=distances)
+    options = {"geometry": "homography", "estimator": "prosac"}
+    sorted_before = verify(points1[order], points2[order], **options)
+    by_distance = verify(points1, points2, **options, costs=distances)
     np.testing.assert_array_equal(by_distance.model, sorted_before.model)
     np.testing.assert_array_equal(by_distance.inliers[order], sorted_before.inliers)
-    assert (verify(points1, points2, estimator="prosac").model != by_distance.model).any()
+    assert (verify(points1, points2, **options).model != by_distance.model).any()
 
 
 @pytest.mark.parametrize("geometry", ["fundamental", "essential"])
@@ -142,7 +143,7 @@ def test_a_seed_decides_the_result(geometry, estimator):
     assert any((model != models[0]).any() for model in models[2:])
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES)
+@pytest.mark.parametrize("geometry", ["auto", *GEOMETRIES])
 @pytest.mark.parametrize(
     "points",
     [
@@ -155,10 +156,56 @@ def test_a_seed_decides_the_result(geometry, estimator):
     ids=["none", "one", "three", "all the same", "on a line"],
 )
 def test_what_determines_nothing_is_no_error(geometry, points):
-    model, inliers, residuals = verify(points, points, geometry, intrinsics1=INTRINSICS1)
-    assert inliers.shape == residuals.shape == (len(points),)
+    _, model, inliers, residuals, confidence = verify(
+        points, points, geometry, intrinsics1=INTRINSICS1
+    )
+    assert inliers.shape == residuals.shape == (len(points),) and confidence < 0.5
     if len(points) < 4:
         assert model is None and not inliers.any() and np.isinf(residuals).all()
+
+
+def test_a_plane_and_a_turning_camera_have_a_homography():
+    points1, points2, right = planar_matches()
+    verification = verify(points1, points2)
+    assert verification.geometry == "homography" and verification.confidence > 0.9
+    assert verification.inliers[right].mean() > 0.98
+    angle = 0.2
+    rotation = np.array(
+        [[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]]
+    )
+    turn = INTRINSICS1 @ rotation @ np.linalg.inv(INTRINSICS1)
+    points1, _, right, _ = spatial_matches()
+    turned = transform_points(points1, turn) + np.random.default_rng(2).normal(0, 0.3, (400, 2))
+    turned[~right] = spatial_matches()[1][~right]
+    assert verify(points1, turned).geometry == "homography"
+
+
+@pytest.mark.parametrize(
+    ("intrinsics", "geometry"), [(None, "fundamental"), (INTRINSICS1, "essential")]
+)
+def test_parallax_has_the_geometry_of_two_cameras(intrinsics, geometry):
+    points1, points2, right, _ = spatial_matches()
+    verification = verify(points1, points2, intrinsics1=intrinsics, intrinsics2=INTRINSICS2)
+    assert verification.geometry == geometry and verification.confidence > 0.9
+    assert verification.inliers[right].mean() > 0.95
+
+
+def test_parallax_is_seen_beside_a_plane_that_most_matches_lie_on():
+    points1, points2, right = planar_matches(300, noise=0.2)
+    homography = verify(points1, points2, "homography").model
+    moved = np.flatnonzero(right)[::4]
+    depths = np.random.default_rng(4).uniform(10, 40, len(moved))[:, None]
+    points2[moved] += depths * (0.96, 0.28)
+    assert verify(points1, points2).geometry == "fundamental"
+    by_plane = verify(points1, points2, "homography")
+    assert corner_error(by_plane.model) < 1 and corner_error(homography) < 1
+
+
+def test_wrong_matches_are_not_reliable():
+    random = np.random.default_rng(5)
+    for count in (20, 100, 1000):
+        points1, points2 = random.uniform((0, 0), (640, 480), (2, count, 2))
+        assert verify(points1, points2).confidence < 0.5
 
 
 def test_bad_arguments_are_named():

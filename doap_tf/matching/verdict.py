@@ -1,0 +1,124 @@
+"""Judging a pair of images: which geometry its matches support, and whether beyond chance.
+
+What a model explains by chance is measured on the matches themselves: first points are paired with
+second points of other matches, and the share of these wrong pairs that fit the model is its chance.
+It is large where points crowd in one spot or on one line, and where a model has collapsed, so that
+such inliers are no evidence.
+"""
+
+import math
+
+import numpy as np
+
+from doap_tf.matching.model_residuals import model_residuals
+
+#: Matches that determine each geometry.
+SAMPLES = {"homography": 4, "fundamental": 7}
+#: Digits of evidence from which a pair is reliable: benchmarks/verdict.py.
+RELIABLE_EVIDENCE = 8.0
+_CELL = 12.0  # pixels
+_PARTNERS = 256  # with which a point is paired anew, at most
+_OFF_PLANE = 3.0  # thresholds from where a homography maps a match
+_PARALLAX_SAMPLE = 2  # matches that determine a fundamental matrix if a homography is known
+
+
+def evidence(
+    points1: np.ndarray,
+    points2: np.ndarray,
+    geometry: str,
+    model: np.ndarray,
+    threshold: float,
+    sample: int | None = None,
+) -> float:
+    """Returns the digits of evidence that matches show the same scene; 0 if chance explains them.
+
+    This is −log10 of the expected number of models of a sample of the matches with as many inliers
+    by chance (the number of false alarms of an a-contrario test), bounded by Chernoff. Matches
+    whose points share a cell of 12 pixels in either image, as those of one point at several scales,
+    count once. Inliers that lie on one line are no evidence.
+
+    Args:
+        points1: float64 [M, 2] in pixels of the first image.
+        points2: float64 [M, 2], their matches in the second.
+        geometry: `"homography"` or `"fundamental"`, the kind of the model.
+        model: float64 [3, 3] from the first image to the second.
+        threshold: Pixels within which a match is an inlier.
+        sample: Matches that the model was free to fit; by default those that determine it.
+    """
+    inliers = model_residuals(points1, points2, geometry, model) <= threshold
+    rows = _one_per_cell(points1, points2, inliers)
+    points1, points2, inliers = points1[rows], points2[rows], inliers[rows]
+    sample = sample or SAMPLES[geometry]
+    trials, successes = len(rows) - sample, int(inliers.sum()) - sample
+    if successes <= 0 or min(_width(points1[inliers]), _width(points2[inliers])) < _CELL / 2:
+        return 0.0
+    hits, pairs = _paired_anew(points1, points2, geometry, model, threshold)
+    hits_inside, pairs_inside = _paired_anew(
+        points1[inliers], points2[inliers], geometry, model, threshold
+    )
+    chance = max((hits + 1) / (pairs + 1), hits_inside / pairs_inside)
+    share = successes / trials
+    if share <= chance:
+        return 0.0
+    nats = successes * math.log(share / chance)
+    if successes < trials:
+        nats += (trials - successes) * math.log((1 - share) / (1 - chance))
+    return max(0.0, nats / math.log(10) - math.log10(math.comb(len(rows), sample)))
+
+
+def confidence(digits: float) -> float:
+    """Returns evidence as a number 0…1, 0.5 from where a pair is reliable."""
+    return digits / (digits + RELIABLE_EVIDENCE)
+
+
+def is_reliable(confidence: float | None) -> bool | None:
+    """Whether matches show the same scene; None if they were not judged."""
+    return None if confidence is None else confidence >= 0.5
+
+
+def has_parallax(
+    points1: np.ndarray,
+    points2: np.ndarray,
+    plane_residuals: np.ndarray,
+    fundamental: np.ndarray,
+    threshold: float,
+) -> bool:
+    """Whether a fundamental matrix explains matches that a homography does not, beyond chance.
+
+    These are farther than three thresholds from where the homography maps them. The matches of a
+    plane, and of a camera that only turns, have no parallax.
+
+    Args:
+        points1, points2, threshold: As for `evidence`.
+        plane_residuals: float64 [M], distances from the homography in pixels.
+        fundamental: float64 [3, 3].
+    """
+    off = plane_residuals > _OFF_PLANE * threshold
+    matches = points1[off], points2[off]
+    digits = evidence(*matches, "fundamental", fundamental, threshold, _PARALLAX_SAMPLE)
+    return digits >= RELIABLE_EVIDENCE
+
+
+def _one_per_cell(points1: np.ndarray, points2: np.ndarray, inliers: np.ndarray) -> np.ndarray:
+    """Rows of matches no two of which share a cell in either image; inliers come first."""
+    rows = np.argsort(~inliers, kind="stable")
+    for points in (points1, points2):
+        cells = np.floor(points[rows] / _CELL)
+        rows = rows[np.sort(np.unique(cells, axis=0, return_index=True)[1])]
+    return rows
+
+
+def _width(points: np.ndarray) -> float:
+    """The standard deviation of points [N, 2] in the direction in which it is smallest."""
+    return math.sqrt(max(0.0, np.linalg.eigvalsh(np.cov(points.T, bias=True))[0]))
+
+
+def _paired_anew(
+    points1: np.ndarray, points2: np.ndarray, geometry: str, model: np.ndarray, threshold: float
+) -> tuple[int, int]:
+    """How many pairs of points of different matches fit a model, and of how many."""
+    count = len(points1)
+    partners = np.arange(min(count, _PARTNERS)) * count // min(count, _PARTNERS)
+    fits = model_residuals(points1[:, None], points2[partners], geometry, model) <= threshold
+    fits[partners, np.arange(len(partners))] = False
+    return int(fits.sum()), fits.size - len(partners)
