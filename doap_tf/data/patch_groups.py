@@ -188,7 +188,7 @@ class PatchGroups:
         return PatchGroups.load(directory)
 
     def __repr__(self) -> str:
-        shape = f"{len(self)} patches of {self.size}×{self.size} in {self.group_count} groups"
+        shape = f"{len(self):,} patches of {self.size}×{self.size} in {self.group_count:,} groups"
         return f"PatchGroups({self.source}: {shape})"
 
     def __len__(self) -> int:

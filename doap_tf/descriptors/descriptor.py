@@ -14,7 +14,7 @@ import numpy.typing as npt
 from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
-from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
+from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
 
 if TYPE_CHECKING:  # brings TensorFlow
     from doap_tf.networks import DescriptorNetwork
@@ -48,13 +48,15 @@ class Backend(Protocol):
 class Descriptor:
     """A descriptor network that takes and returns NumPy arrays.
 
+    It can be called like a function, copied and pickled.
+
     Args:
         network: A Keras network, or another backend that runs one.
         read_keras: Reads the Keras network from which another backend's model was made.
 
     Example:
         >>> descriptor = Descriptor(DescriptorNetwork())
-        >>> descriptor.describe(np.zeros([7, 65, 65], "uint8")).shape
+        >>> descriptor(np.zeros([7, 65, 65], "uint8")).shape
         (7, 128)
     """
 
@@ -65,6 +67,11 @@ class Descriptor:
     ):
         self._backend = _as_backend(network)
         self._read_keras = read_keras
+
+    def __repr__(self) -> str:
+        size = descriptor_size(self.norm, self.dimension)
+        side = self.input_size
+        return f"Descriptor({size} of patches of {side}×{side}, {self.backend}, {self.precision})"
 
     def to_keras(self) -> DescriptorNetwork:
         """Returns the network as a Keras model.
@@ -133,8 +140,9 @@ class Descriptor:
         """Describes patches.
 
         Args:
-            patches: uint8 or float, [N, H, W] or [N, H, W, 1], H = W ≥ 16, of any scale up to
-                1e15. Patches of another size than `input_size` are resized with anti-aliasing.
+            patches: uint8 or float, [N, H, W], [N, H, W, 1] or, one alone, [H, W], H = W ≥ 16, of
+                any scale up to 1e15. Patches of another size than `input_size` are resized with
+                anti-aliasing.
             batch_size: Number of patches that run through the network at a time.
 
         Returns:
@@ -155,6 +163,8 @@ class Descriptor:
         for start, (result, _) in zip(starts, pairs, strict=True):
             descriptors[start : start + batch_size] = result
         return descriptors
+
+    __call__ = describe
 
     def _infer(self, patches: np.ndarray) -> npt.ArrayLike:
         if patches.shape[1] != self.input_size:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from doap_tf.descriptors.protocol import checked_patches
-from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
+from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
 from doap_tf.parallel import parallel_map
 
 _CHUNK = 256
@@ -23,7 +23,7 @@ _PIXELS_SIDE = 11
 _Extract = Callable[[np.ndarray], np.ndarray | None]  # a row of a patch
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class HandcraftedDescriptor:
     """A descriptor that needs no training.
 
@@ -38,7 +38,10 @@ class HandcraftedDescriptor:
     norm: int
     dimension: int
     magnification: float
-    _extractor: Callable[[int], _Extract] = dataclasses.field(repr=False)
+    _extractor: Callable[[int], _Extract]
+
+    def __repr__(self) -> str:
+        return f"HandcraftedDescriptor({self.name}, {descriptor_size(self.norm, self.dimension)})"
 
     def settings(self) -> dict[str, str]:
         """What its descriptors depend on."""
@@ -48,7 +51,7 @@ class HandcraftedDescriptor:
         """Describes patches, each as a whole and upright, on all cores.
 
         Args:
-            patches: uint8, or numbers in 0…255, [N, H, H] or [N, H, H, 1], H ≥ 16.
+            patches: uint8, or numbers in 0…255, [N, H, H], [N, H, H, 1] or [H, H], H ≥ 16.
             batch_size: Ignored: patches are described one by one.
 
         Returns:
@@ -74,6 +77,8 @@ class HandcraftedDescriptor:
 
         parallel_map(fill, range(0, len(patches), _CHUNK))
         return rows
+
+    __call__ = describe
 
 
 def _resize(patch: np.ndarray, side: int) -> np.ndarray:

@@ -34,6 +34,9 @@ class KerasBackend:
         call = network.describe_packed if network.head == "binary" else network
         self._graph_for = functools.cache(functools.partial(_trace, call, network.input_size))
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.network,)
+
     def infer(self, patches: np.ndarray) -> npt.ArrayLike:
         """See `doap_tf.descriptors.Backend.infer`."""
         count = len(patches)

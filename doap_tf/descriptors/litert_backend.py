@@ -2,15 +2,14 @@
 
 import os
 import pathlib
-import threading
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
 from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
-from doap_tf.parallel import cores
-from doap_tf.quiet import stderr_discarded
+from doap_tf.interpreters import Interpreters
 
 # Patches at a time if the batch size is free: more would not fit into the cache.
 _BATCH = 16
@@ -26,8 +25,6 @@ class LiteRTBackend:
     name = "litert"
 
     def __init__(self, path: str | os.PathLike):
-        from ai_edge_litert.interpreter import Interpreter
-
         model = pathlib.Path(path).read_bytes()
         try:
             metadata = tflite_metadata.read(model)
@@ -40,23 +37,19 @@ class LiteRTBackend:
             # Quantised weights differ from those they were made from.
             exact = self.precision == "float32"
             self._sha256: str = metadata["weights_sha256"] if exact else sha256(model).hexdigest()
-            self._interpreter = Interpreter(model_content=model, num_threads=cores())
+            self._interpreters = Interpreters(model)
+            self._interpreter()
         except (KeyError, ValueError) as error:
             raise InputError(
                 f"{path} is not a .tflite file of a descriptor of doap_tf ({error}): export the "
                 "network again."
             ) from error
-        with stderr_discarded():  # LiteRT announces its delegate
-            self._interpreter.allocate_tensors()
-        self._input = self._interpreter.get_input_details()[0]["index"]
-        self._output = self._interpreter.get_output_details()[0]["index"]
-        self._lock = threading.Lock()  # an interpreter serves one thread at a time
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptors.Backend.infer`; threads take turns."""
         patches = patches.astype(np.float32, copy=False)
         step = self._fixed_batch or _BATCH
-        with self._lock:
+        with self._interpreters.lock:
             batches = [
                 self._run(patches[start : start + step]) for start in range(0, len(patches), step)
             ]
@@ -68,11 +61,21 @@ class LiteRTBackend:
 
     def _run(self, patches: np.ndarray) -> np.ndarray:
         count = len(patches)
+        interpreter = self._interpreter()
+        given = interpreter.get_input_details()[0]
         if self._fixed_batch is not None:
             patches = np.pad(patches, [(0, self._fixed_batch - count), (0, 0), (0, 0), (0, 0)])
-        elif tuple(self._interpreter.get_input_details()[0]["shape"]) != patches.shape:
-            self._interpreter.resize_tensor_input(self._input, patches.shape)
-            self._interpreter.allocate_tensors()
-        self._interpreter.set_tensor(self._input, patches)
-        self._interpreter.invoke()
-        return self._interpreter.get_tensor(self._output)[:count]
+        elif tuple(given["shape"]) != patches.shape:
+            interpreter.resize_tensor_input(given["index"], patches.shape)
+            interpreter.allocate_tensors()
+        interpreter.set_tensor(given["index"], patches)
+        interpreter.invoke()
+        return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])[:count]
+
+    def _interpreter(self) -> Any:
+        return self._interpreters.get("any shape", _allocated)
+
+
+def _allocated(interpreter: Any) -> Any:
+    interpreter.allocate_tensors()
+    return interpreter

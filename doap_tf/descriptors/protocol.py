@@ -31,7 +31,7 @@ class PatchDescriptor(Protocol):
         """Describes patches.
 
         Args:
-            patches: uint8 [N, H, H].
+            patches: uint8 [N, H, H], or a single one, [H, H].
             batch_size: Number of patches processed at a time, where that matters.
 
         Returns:
@@ -56,12 +56,14 @@ class FrameDescriptor(Protocol):
 def checked_patches(patches: np.ndarray) -> np.ndarray:
     """Returns patches as [N, H, H, 1]; raises an InputError if they cannot be described."""
     patches = np.asarray(patches)
+    if patches.ndim == 2:
+        patches = patches[np.newaxis]
     if patches.ndim == 3:
         patches = patches[..., np.newaxis]
     shape = patches.shape
     if len(shape) != 4 or shape[3] != 1:
         raise InputError(
-            f"patches must have the shape [N, H, H] or [N, H, H, 1], not {list(shape)}."
+            f"patches must have the shape [H, H], [N, H, H] or [N, H, H, 1], not {list(shape)}."
         )
     if shape[1] != shape[2] or shape[1] < _SMALLEST_PATCH:
         raise InputError(

@@ -23,7 +23,7 @@ class SavedModelBackend:
     precision = "float32"
 
     def __init__(self, path: str | os.PathLike):
-        path = _version_folder(pathlib.Path(path))
+        self._path = path = _version_folder(pathlib.Path(path)).absolute()
         try:
             metadata = json.loads((path / METADATA_FILE).read_text())
             self.input_size = int(metadata["input_size"])
@@ -41,6 +41,9 @@ class SavedModelBackend:
             self._describe = self._model.signatures["serving_default"]
         except Exception as error:  # TensorFlow raises many kinds for a damaged SavedModel
             raise InputError(f"{path} cannot be read as a SavedModel: {error}") from error
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self._path,)
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptors.Backend.infer`."""

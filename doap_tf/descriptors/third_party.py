@@ -16,7 +16,7 @@ from doap_tf.descriptors.patch_resizing import resize
 from doap_tf.descriptors.protocol import checked_patches
 from doap_tf.errors import InputError
 from doap_tf.files import contents_sha256
-from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
+from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
 
 INPUT_SIZE = 32
 # Side of a patch over the size of an OpenCV keypoint at which the Image Matching Benchmark (Jin et
@@ -38,6 +38,8 @@ class ThirdPartyDescriptor:
         weights_sha256: Identifies it in results.
         input_size: Side S of the patches; others are resized to it with anti-aliasing.
         magnification: Half the side of a patch over the radius of its keypoint.
+        load: The function and the argument that load it again in a copy or another process; by
+            default `run` is copied.
     """
 
     def __init__(
@@ -47,12 +49,14 @@ class ThirdPartyDescriptor:
         weights_sha256: str | None,
         input_size: int = INPUT_SIZE,
         magnification: float = MAGNIFICATION,
+        load: tuple[Callable, str | pathlib.Path] | None = None,
     ):
         self.weights_sha256 = weights_sha256
         self.input_size = input_size
         self.magnification = magnification
         self._name = name
         self._run = run
+        self._load = load
         probe = np.random.default_rng(0).integers(0, 256, (2, input_size, input_size), np.uint8)
         rows = self._rows(probe)
         binary = rows.dtype == np.uint8
@@ -60,11 +64,17 @@ class ThirdPartyDescriptor:
         self.dimension = rows.shape[1] * (8 if binary else 1)
         self._sample = rows[:0]
 
+    def __reduce__(self) -> tuple | str:
+        return (self._load[0], self._load[1:]) if self._load else super().__reduce__()
+
+    def __repr__(self) -> str:
+        return f"ThirdPartyDescriptor({self._name}, {descriptor_size(self.norm, self.dimension)})"
+
     def describe(self, patches: np.ndarray, batch_size: int = 1024) -> np.ndarray:
         """Describes patches.
 
         Args:
-            patches: uint8, or numbers in 0…255, [N, H, H] or [N, H, H, 1], H ≥ 16.
+            patches: uint8, or numbers in 0…255, [N, H, H], [N, H, H, 1] or [H, H], H ≥ 16.
             batch_size: Number of patches that are described at a time.
 
         Returns:
@@ -84,6 +94,8 @@ class ThirdPartyDescriptor:
                 )
             rows[chunk] = found
         return rows
+
+    __call__ = describe
 
     def _resized(self, patches: np.ndarray) -> np.ndarray:
         if patches.shape[1] != self.input_size:
@@ -141,6 +153,7 @@ def load_function(name: str) -> ThirdPartyDescriptor:
         getattr(function, "weights_sha256", contents_sha256(file) if file else None),
         getattr(function, "input_size", INPUT_SIZE),
         getattr(function, "magnification", MAGNIFICATION),
+        (load_function, name),
     )
 
 
@@ -178,6 +191,7 @@ def load_onnx(path: pathlib.Path) -> ThirdPartyDescriptor:
         contents_sha256(path, *[weights] * weights.is_file()),
         size,
         metadata.get("magnification", MAGNIFICATION),
+        (load_onnx, path.absolute()),
     )
 
 
@@ -197,7 +211,8 @@ def load_torchscript(path: pathlib.Path) -> ThirdPartyDescriptor:
             return network(torch.from_numpy(patches[:, np.newaxis]).to(device)).cpu().numpy()
 
     run = functools.partial(_infer, path, infer, None)
-    return ThirdPartyDescriptor(str(path), run, contents_sha256(path))
+    load = (load_torchscript, path.absolute())
+    return ThirdPartyDescriptor(str(path), run, contents_sha256(path), load=load)
 
 
 def _infer(path: pathlib.Path, infer: _Run, batch: int | None, patches: np.ndarray) -> np.ndarray:

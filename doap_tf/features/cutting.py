@@ -13,6 +13,7 @@ from doap_tf.errors import InputError
 from doap_tf.features.frames import as_frames, semi_axes
 from doap_tf.features.pyramid_levels import MARGIN, added_sigma, halvings, longest_step
 from doap_tf.parallel import parallel_map
+from doap_tf.readers.images import ImageLike, as_grey
 
 _CHUNK_PIXELS = 1 << 19  # coordinates computed at once, 4 MB a thread
 _FARTHEST = 30_000.0  # cv2.remap counts pixels in 16 bits
@@ -134,10 +135,13 @@ def _sample(
 
 
 def cut_patches(
-    image: np.ndarray, frames: np.ndarray, size: int, magnification: float
+    image: ImageLike, frames: np.ndarray, size: int, magnification: float
 ) -> np.ndarray:
-    """Cuts patches uint8 [N, size, size] of a grey image at `frames` [N, 2, 3]; see `Pyramid.cut`.
+    """Cuts patches [N, size, size] at `frames` [N, 2, 3]; see `Pyramid.cut`.
 
-    To cut from the same image more than once, make a `Pyramid`.
+    The image is grey, as for `Pyramid`, or anything else that `as_grey` takes. To cut from the same
+    image more than once, make a `Pyramid`.
     """
+    if not isinstance(image, np.ndarray) or image.ndim != 2:
+        image = as_grey(image)
     return Pyramid(image).cut(frames, size, magnification)

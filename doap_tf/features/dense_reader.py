@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
 import os
-import threading
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from doap_tf import runs, tflite_metadata
 from doap_tf.errors import InputError
-from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2
-from doap_tf.parallel import cores
-from doap_tf.quiet import stderr_discarded
+from doap_tf.interpreters import Interpreters
+from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
+from doap_tf.readers.images import ImageLike, as_grey
 
 _LARGEST_TILE = 1280  # side in pixels, a multiple of all strides, besides the margins
 _KEPT_PIXELS = 1 << 22  # of all tiles whose interpreters are kept
@@ -52,8 +50,6 @@ class DenseReader:
     """
 
     def __init__(self, model: str | os.PathLike):
-        from ai_edge_litert.interpreter import Interpreter
-
         path = runs.model_file(model, runs.DENSE)
         try:
             content = path.read_bytes()
@@ -70,9 +66,10 @@ class DenseReader:
             self.norm = NORM_HAMMING if metadata["head"] == "binary" else NORM_L2
             self.dimension: int = metadata["output_dim"]
             self.weights_sha256: str = metadata["weights_sha256"]
-            self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
-            with stderr_discarded():  # LiteRT announces its delegate
-                self._describe = self._open().get_signature_runner("describe")
+            # By the shape of a tile: to allocate takes as long as to run.
+            self._readers = Interpreters(content, _KEPT_PIXELS)
+            self._describers = Interpreters(content)
+            self._describer()
         except InputError:
             raise
         except OSError as error:
@@ -81,12 +78,13 @@ class DenseReader:
             raise InputError(
                 f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
             ) from error
-        self._lock = threading.Lock()  # an interpreter serves one thread at a time
-        # By the shape of a tile, the last used at the end: to allocate takes as long as to run.
-        self._runners: dict[tuple[int, ...], Any] = {}
 
-    def read(self, image: np.ndarray) -> ImageMaps:
-        """Reads an image, uint8 [H, W]."""
+    def __repr__(self) -> str:
+        return f"DenseReader({descriptor_size(self.norm, self.dimension)})"
+
+    def read(self, image: ImageLike) -> ImageMaps:
+        """Reads an image that `as_grey` takes."""
+        image = as_grey(image)
         mean, deviation = (float(value[0, 0]) for value in cv2.meanStdDev(image))
         statistics = np.array([[mean, deviation]], np.float32)
         below, right = (-side % self._strides[-1] for side in image.shape)
@@ -94,7 +92,7 @@ class DenseReader:
             image.astype(np.float32), [(0, below), (0, right)], constant_values=np.float32(mean)
         )
         maps: dict[int, np.ndarray] = {}
-        with self._lock:
+        with self._readers.lock:
             for rows, columns in itertools.product(*map(self._tiles, padded.shape)):
                 read = self._run(padded[rows.read, columns.read], statistics)
                 for stride in (1, *self._strides):
@@ -121,8 +119,8 @@ class DenseReader:
                 sample_map(level, (some + 0.5) / stride - 0.5)
                 for level, stride in zip(maps.features, self._strides, strict=True)
             ]
-            with self._lock:
-                described = self._describe(sampled=np.concatenate(sampled, axis=1))
+            with self._describers.lock:
+                described = self._describer()(sampled=np.concatenate(sampled, axis=1))
             rows.append(described["descriptors"])
         return np.concatenate(rows)
 
@@ -139,13 +137,15 @@ class DenseReader:
         return spans
 
     def _run(self, tile: np.ndarray, statistics: np.ndarray) -> dict[str, np.ndarray]:
-        runner = self._runners.pop(tile.shape, None)
-        if runner is None:
-            runner = self._open().get_signature_runner("read")
-            while sum(map(math.prod, self._runners)) + tile.size > _KEPT_PIXELS and self._runners:
-                del self._runners[next(iter(self._runners))]
-        self._runners[tile.shape] = runner
-        return runner(images=tile[np.newaxis, ..., np.newaxis], statistics=statistics)
+        run = self._readers.get(
+            tile.shape, lambda interpreter: interpreter.get_signature_runner("read"), tile.size
+        )
+        return run(images=tile[np.newaxis, ..., np.newaxis], statistics=statistics)
+
+    def _describer(self) -> Callable[..., dict[str, np.ndarray]]:
+        return self._describers.get(
+            "any shape", lambda interpreter: interpreter.get_signature_runner("describe")
+        )
 
 
 class _Span(NamedTuple):

@@ -36,6 +36,7 @@ from doap_tf.features.frames import (
 from doap_tf.features.learned import LearnedDetector, open_learned
 from doap_tf.features.orientation import orient
 from doap_tf.features.scale_space import LaplaceDetector, Points
+from doap_tf.readers.images import ImageLike, as_grey
 
 DETECTORS = (
     "dog",
@@ -74,6 +75,9 @@ class Detections(NamedTuple):
     frames: np.ndarray
     responses: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"Detections({len(self.frames):,} frames)"
+
 
 class Detector(Protocol):
     """Finds local features: a `cv2.Feature2D`, or a class of your own.
@@ -93,7 +97,7 @@ class Detector(Protocol):
 
 
 def detect(
-    image: np.ndarray,
+    image: ImageLike,
     detector: str | os.PathLike | Detector = "dog",
     max_frames: int | None = None,
     oriented: bool = True,
@@ -102,7 +106,7 @@ def detect(
     """Detects local features.
 
     Args:
-        image: uint8 [H, W], grey.
+        image: Anything that `doap_tf.readers.images.as_grey` takes.
         detector: One of `DETECTORS`, or a registered name; the path of a model for
             `LearnedDetector`; or any object with a method `detect(image, mask)`. Affine frames that
             an object returns keep their shape and orientation.
@@ -118,16 +122,12 @@ def detect(
     if max_frames is not None and max_frames < 0:
         raise InputError(f"max_frames must not be negative, but is {max_frames}.")
     # ORB must be told how many to look for: no image has as many as pixels.
+    image = as_grey(image)
     finder = _finder(detector, image.size if max_frames is None else max_frames)
-    if image.ndim != 2 or image.dtype != np.uint8:
-        raise InputError(
-            f"image is {image.dtype} of shape {image.shape}; expected a grey image, uint8 [H, W]"
-        )
     if mask is not None:
         check_mask(mask, image)
     if min(image.shape) < SMALLEST_SIDE:
         return Detections(np.zeros((0, 2, 3)), np.zeros(0, np.float32))
-    image = np.ascontiguousarray(image)
     mask = None if mask is None else (mask != 0).astype(np.uint8)
 
     keypoints = _as_keypoints(finder.detect(image, mask), radius_per_size(detector), oriented)

@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import pathlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,8 +19,8 @@ from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, net
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
 from doap_tf.features.score_maxima import score_maxima
-from doap_tf.parallel import cores
-from doap_tf.quiet import stderr_discarded
+from doap_tf.interpreters import Interpreters
+from doap_tf.readers.images import ImageLike, as_grey
 
 _STRIP_PIXELS = 1 << 18  # that run through the network at once: what it computes stays in the cache
 _KEPT_SHAPES = 16  # of strips: those of images of one size
@@ -45,19 +44,24 @@ class LearnedDetector:
     """
 
     def __init__(self, model: str | os.PathLike | None = None, threshold: float = THRESHOLD):
-        from ai_edge_litert.interpreter import Interpreter
-
         path = _file(model)
         try:
             content = path.read_bytes()
             metadata = tflite_metadata.read(content)
             if metadata.get("network") != "KeypointNetwork":
                 raise InputError(f"{path} holds no keypoint network: it describes patches.")
+            if metadata.get("image_size"):
+                height, width = metadata["image_size"]
+                raise InputError(
+                    f"{path} takes images of {height}x{width} only: export it without an image "
+                    "size."
+                )
             self._radius: float = metadata["radius"]
             self._stride: int = metadata["stride"]
             self._margin = network_margin(self._stride, metadata["receptive_field"])
-            self._open = functools.partial(Interpreter, model_content=content, num_threads=cores())
-            interpreter = self._open()
+            # To allocate takes as long as to run.
+            self._interpreters = Interpreters(content, _KEPT_SHAPES)
+            self._run(np.zeros((self._stride, self._stride)))
         except InputError:
             raise
         except OSError as error:
@@ -66,30 +70,22 @@ class LearnedDetector:
             raise InputError(
                 f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
             ) from error
-        if metadata.get("image_size"):
-            height, width = metadata["image_size"]
-            raise InputError(
-                f"{path} takes images of {height}x{width} only: export it without an image size."
-            )
         self._threshold = threshold
-        self._input = interpreter.get_input_details()[0]["index"]
-        self._output = interpreter.get_output_details()[0]["index"]
-        self._lock = threading.Lock()  # an interpreter serves one thread at a time
-        # By the shape of a strip, the last used at the end: to allocate takes as long as to run.
-        self._interpreters: dict[tuple[int, ...], Any] = {}
         self.weights_sha256 = hashlib.sha256(content).hexdigest()
-        with stderr_discarded():  # LiteRT announces its delegate
-            self._run(np.zeros((self._stride, self._stride)))
 
     def settings(self) -> dict[str, float]:
         """What keypoints depend on besides the weights."""
         return {"threshold": self._threshold}
 
-    def detect(self, image: np.ndarray, mask: np.ndarray | None = None) -> Points:
-        """Finds keypoints in an image, uint8 [H, W], where the mask [H, W] is not zero.
+    def __repr__(self) -> str:
+        return f"LearnedDetector(threshold={self._threshold:g})"
+
+    def detect(self, image: ImageLike, mask: np.ndarray | None = None) -> Points:
+        """Finds keypoints in an image that `as_grey` takes, where the mask [H, W] is not zero.
 
         Their σ is the radius for which the network was trained times the scale of their level.
         """
+        image = as_grey(image)
         height, width = image.shape
         levels = []
         for number, level in enumerate(_pyramid(image)):
@@ -116,7 +112,7 @@ class LearnedDetector:
         blocks = len(scores) // self._stride
         strips = math.ceil(blocks / max(most // self._stride, 1))
         rows = math.ceil(blocks / strips) * self._stride
-        with self._lock:
+        with self._interpreters.lock:
             for start in range(0, len(scores), rows):
                 start = min(start, len(scores) - rows)  # strips of one shape
                 strip = self._run(padded[start : start + rows + 2 * margin])
@@ -125,17 +121,20 @@ class LearnedDetector:
 
     def _run(self, image: np.ndarray) -> np.ndarray:
         images = image.astype(np.float32)[np.newaxis, ..., np.newaxis]
-        interpreter = self._interpreters.pop(images.shape, None)
-        if interpreter is None:
-            interpreter = self._open()
-            interpreter.resize_tensor_input(self._input, images.shape)
+
+        def allocated(interpreter: Any) -> Any:
+            interpreter.resize_tensor_input(_index(interpreter.get_input_details()), images.shape)
             interpreter.allocate_tensors()
-            while len(self._interpreters) >= _KEPT_SHAPES:
-                del self._interpreters[next(iter(self._interpreters))]
-        self._interpreters[images.shape] = interpreter
-        interpreter.set_tensor(self._input, images)
+            return interpreter
+
+        interpreter = self._interpreters.get(images.shape, allocated)
+        interpreter.set_tensor(_index(interpreter.get_input_details()), images)
         interpreter.invoke()
-        return interpreter.get_tensor(self._output)[0, ..., 0]
+        return interpreter.get_tensor(_index(interpreter.get_output_details()))[0, ..., 0]
+
+
+def _index(details: list[dict[str, Any]]) -> int:
+    return details[0]["index"]
 
 
 def open_learned(model: str | os.PathLike | None = None) -> LearnedDetector:

@@ -25,6 +25,9 @@ class Points(NamedTuple):
     sigma: np.ndarray
     response: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"Points({len(self.x):,} points)"
+
 
 class LaplaceDetector:
     """Detects points that are maxima of a measure in space and extrema of the Laplacian in scale.

@@ -54,6 +54,9 @@ class DenseExtractor(Feature2D):
         self.max_image_size = max_image_size or None
         self._reader = DenseReader(model)
 
+    def __repr__(self) -> str:
+        return f"DenseExtractor({self.name}, max_keypoints={self.max_keypoints})"
+
     @property
     def norm(self) -> int:
         """`cv2.NORM_L2` or `cv2.NORM_HAMMING`."""

@@ -91,6 +91,12 @@ class DescriptorExtractor(Feature2D):
                 load_descriptor(descriptor), magnification, batch_size
             )
 
+    def __repr__(self) -> str:
+        return (
+            f"DescriptorExtractor({self.name}, detector={_name_of(self.detector)}, "
+            f"max_keypoints={self.max_keypoints})"
+        )
+
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.
 

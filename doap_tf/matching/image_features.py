@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 
 from doap_tf.features.frames import angles, keypoints_from_frames, radii
-from doap_tf.metrics import NORM_HAMMING
+from doap_tf.metrics.distances import NORM_HAMMING, descriptor_size
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Features:
     """What an `Extractor` makes of an image: positions, scales, angles, scores and descriptors.
 
@@ -29,6 +29,14 @@ class Features:
     descriptors: np.ndarray
     norm: int
     image_size: tuple[int, int]
+
+    def __repr__(self) -> str:
+        columns = self.descriptors.shape[1] * (8 if self.norm == NORM_HAMMING else 1)
+        width, height = self.image_size
+        return (
+            f"Features({len(self.frames):,} keypoints, {descriptor_size(self.norm, columns)}, "
+            f"image of {width}×{height})"
+        )
 
     @property
     def points(self) -> np.ndarray:

@@ -20,6 +20,9 @@ class Matches(NamedTuple):
     scores: np.ndarray
     distances: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        return f"Matches({len(self.indices):,} matches)"
+
 
 class Matcher(Protocol):
     """Matches features: `NearestNeighbours`, or a class of your own, which its name identifies."""

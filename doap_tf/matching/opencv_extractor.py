@@ -44,6 +44,9 @@ class OpenCVExtractor:
         if self.norm not in (NORM_L2, NORM_HAMMING):
             raise InputError(f"{self.name} must be compared by L2 or Hamming, not {self.norm}.")
 
+    def __repr__(self) -> str:
+        return f"OpenCVExtractor({self.name}, max_keypoints={self.max_keypoints})"
+
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first."""
         grey = as_grey(image)

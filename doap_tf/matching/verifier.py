@@ -73,6 +73,9 @@ class Verification(NamedTuple):
     residuals: np.ndarray
     confidence: float
 
+    def __repr__(self) -> str:
+        return f"Verification({self.inliers.sum():,} inliers of {len(self.inliers):,} matches)"
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PairMatches:

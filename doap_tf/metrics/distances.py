@@ -20,6 +20,11 @@ _BLOCK_MB = 32
 _GROUP_ROWS = 128  # whose column minima are found at once
 
 
+def descriptor_size(norm: int, dimension: int) -> str:
+    """Says what a descriptor consists of, such as `128 floats`."""
+    return f"{dimension} {'bits' if norm == NORM_HAMMING else 'floats'}"
+
+
 def checked_descriptors(descriptors: np.ndarray, norm: int, name: str) -> np.ndarray:
     """Returns `descriptors` as an array, or raises an InputError that starts with `name`.
 

@@ -30,13 +30,14 @@ _REQUIRED = ("describe", "norm", "dimension")
 def from_pretrained(
     name_or_path: str | os.PathLike, backend: str = "auto", precision: str = "float32"
 ) -> Any:
-    """Loads a network.
+    """Loads a network, or a handcrafted descriptor.
 
     Args:
-        name_or_path: A name of `list_pretrained(kind)`, a training directory, a `.keras` file, an
-            `.npz` of `write_weights`, a SavedModel (the folder of a version, or of the model for
-            its newest version) or a `.tflite` file, as `export_main.py` writes them. The class of
-            a subclass of `DescriptorNetwork` must be imported before.
+        name_or_path: A name of `list_pretrained(kind)` or of `HANDCRAFTED`, such as `"rootsift"`; a
+            training directory, a `.keras` file, an `.npz` of `write_weights`, a SavedModel (the
+            folder of a version, or of the model for its newest version) or a `.tflite` file, as
+            `export_main.py` writes them. The class of a subclass of `DescriptorNetwork` must be
+            imported before.
         backend: What runs a descriptor that ships: `"litert"`, which needs no TensorFlow, or
             `"keras"`; by default Keras where there is an NVIDIA GPU that `CUDA_VISIBLE_DEVICES`
             does not hide, and LiteRT elsewhere. Both compute in float32. Files are run by what
@@ -46,9 +47,9 @@ def from_pretrained(
             instructions for it, and descriptors that differ a little.
 
     Returns:
-        A `doap_tf.Descriptor`; for a keypoint network a `doap_tf.features.LearnedDetector`; for a
-        network of whole images a `doap_tf.features.dense_reader.DenseReader`; for a name from
-        elsewhere what was registered.
+        A `doap_tf.Descriptor`; for a name of `HANDCRAFTED` that `HandcraftedDescriptor`; for a
+        keypoint network a `doap_tf.features.LearnedDetector`; for a network of whole images a
+        `doap_tf.features.dense_reader.DenseReader`; for a name from elsewhere what was registered.
     """
     check_choice("backend", backend, BACKENDS)
     check_choice("precision", precision, PRECISIONS)
@@ -57,6 +58,8 @@ def from_pretrained(
         return _shipped_descriptor(entry, backend, precision)
     if entry and entry.load:
         loaded = entry.load()
+    elif str(name_or_path) in HANDCRAFTED:
+        loaded = HANDCRAFTED[str(name_or_path)]
     else:
         loaded = _load_file(_shipped_file(entry) if entry else _existing(name_or_path))
     if precision not in ("float32", getattr(loaded, "precision", "float32")):
@@ -76,9 +79,9 @@ def load_descriptor(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDes
     """Loads whatever describes patches.
 
     Args:
-        descriptor: A name of `HANDCRAFTED`; anything that `from_pretrained` takes; a network of
-            others as an `.onnx` or TorchScript file (`.pt`) or as a function, `module:function`,
-            see `doap_tf.descriptors.third_party`; or a descriptor, which is returned as it is.
+        descriptor: Anything that `from_pretrained` takes; a network of others as an `.onnx` or
+            TorchScript file (`.pt`) or as a function, `module:function`, see
+            `doap_tf.descriptors.third_party`; or a descriptor, which is returned as it is.
     """
     loaded: Any = descriptor
     if isinstance(descriptor, str | os.PathLike):

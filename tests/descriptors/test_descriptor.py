@@ -105,7 +105,7 @@ def test_larger_patches_are_resized_without_aliasing():
 @pytest.mark.parametrize(
     ("patches", "message"),
     [
-        (np.zeros([32, 32]), r"\[32, 32\]"),
+        (np.zeros([32]), r"\[32\]"),
         (np.zeros([2, 32, 32, 3]), r"\[2, 32, 32, 3\]"),
         (np.zeros([2, 32, 31]), "32 high and 31 wide"),
         (np.zeros([2, 15, 15]), "15 high and 15 wide"),

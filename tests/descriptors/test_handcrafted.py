@@ -93,7 +93,7 @@ def test_floats_are_grey_values(patches):
 
 
 @pytest.mark.parametrize(
-    "shape", [(64, 64), (2, 64, 32), (2, 8, 8), (2, 64, 64, 3)], ids=lambda shape: str(shape)
+    "shape", [(64,), (64, 32), (2, 64, 32), (2, 8, 8), (2, 64, 64, 3)], ids=lambda shape: str(shape)
 )
 def test_bad_patches_are_named(shape):
     with pytest.raises(InputError, match="patches must"):

@@ -1,6 +1,8 @@
 """Descriptors of others: functions always, ONNX and TorchScript files where they can be run."""
 
+import copy
 import pathlib
+import pickle
 import re
 import sys
 
@@ -50,6 +52,9 @@ def test_a_function_and_its_defaults(module):
     np.testing.assert_array_equal(rows, resized / 2)
     assert sys.modules["rival"].sizes[-3:] == [4, 4, 3]
     assert descriptor.describe(PATCHES[:0]).shape == (0, 5)
+    assert repr(descriptor) == "ThirdPartyDescriptor(rival:describe, 5 floats)"
+    for same in (copy.deepcopy(descriptor), pickle.loads(pickle.dumps(descriptor))):
+        np.testing.assert_array_equal(same(PATCHES), rows)
 
 
 def test_a_function_says_what_it_wants_and_returns_bits(module):

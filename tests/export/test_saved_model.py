@@ -1,5 +1,6 @@
 import json
 import pathlib
+import pickle
 
 import numpy as np
 import pytest
@@ -29,6 +30,8 @@ def test_descriptor_loads_a_version_and_the_newest_of_a_model(networks, groups, 
     patches = groups.patches[:40]
     np.testing.assert_array_equal(loaded.describe(patches), expected.describe(patches))
     assert loaded.describe(patches[:0]).shape == (0, 16)
+    copied = pickle.loads(pickle.dumps(loaded))
+    np.testing.assert_array_equal(copied.describe(patches[:2]), loaded.describe(patches[:2]))
 
 
 def test_model_card_documents_training_weights_and_signatures(networks, exports):

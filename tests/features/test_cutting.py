@@ -150,7 +150,7 @@ def test_large_patches_are_cut_as_well():
 @pytest.mark.parametrize(
     ("image", "frames", "size", "message"),
     [
-        (np.zeros((9, 9, 3), np.uint8), np.zeros((1, 2, 3)), 8, r"\(9, 9, 3\)"),
+        (np.zeros((9, 9, 2), np.uint8), np.zeros((1, 2, 3)), 8, r"\[9, 9, 2\]"),
         (np.zeros((9, 9), np.uint16), np.zeros((1, 2, 3)), 8, "uint16"),
         (np.zeros((0, 9), np.uint8), np.zeros((1, 2, 3)), 8, r"shape \(0, 9\)"),
         (np.zeros((9, 9), np.uint8), np.zeros((1, 3, 3)), 8, "frames have shape"),

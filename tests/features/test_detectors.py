@@ -261,8 +261,9 @@ def test_frames_of_an_object_are_taken_as_they_are():
     [
         (np.zeros((50, 50), np.uint8), "surf", None, "surf.*dog"),
         (np.zeros((50, 50), np.uint8), object(), None, "object.*detect"),
-        (np.zeros((50, 50, 3), np.uint8), "dog", None, r"\(50, 50, 3\)"),
-        (np.zeros((50, 50), np.float32), "dog", None, "float32"),
+        (np.zeros((50, 50, 2), np.uint8), "dog", None, r"\[50, 50, 2\]"),
+        (np.zeros((50, 50), np.int64), "dog", None, "int64"),
+        (None, "dog", None, "is None: cv2.imread"),
         (np.zeros((50, 50), np.uint8), "dog", np.ones((5, 50), np.uint8), r"mask.*\(5, 50\)"),
     ],
 )
