@@ -1,12 +1,15 @@
 """How every command starts and ends: flags, quiet libraries, one line for bad input, exit codes."""
 
 import errno
+import functools
 import io
 import logging as python_logging
 import os
+import pathlib
 import re
 import signal
 import sys
+import types
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -14,6 +17,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 from doap_tf.errors import InputError, Interrupted, is_out_of_memory
+from doap_tf.version import __version__
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 75
@@ -25,8 +29,20 @@ _DISK_ERRORS = frozenset(
 )
 
 
-def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
+flags.DEFINE_boolean("version", False, "Print the version.")
+
+
+def run(
+    main: Callable[[Sequence[str]], Any],
+    arguments: str = "",
+    expand: Callable[[Sequence[str]], Sequence[str]] = list,
+) -> NoReturn:
     """Parses the flags, calls `main` and exits.
+
+    Args:
+        main: Is given the name of the program and the arguments that are no flags.
+        arguments: What such arguments are, for --help; by default there must be none.
+        expand: Changes the command line before it is parsed.
 
     The code is 0 if all is done, 2 for bad input, 75 if the same command resumes, 130 after Ctrl-C
     elsewhere, 1 for a bug.
@@ -36,30 +52,62 @@ def run(main: Callable[[Sequence[str]], Any]) -> NoReturn:
     if not any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:]):
         _silence_libraries()
     module = sys.modules[main.__module__]
-    sys.modules["__main__"].__doc__ = module.__doc__  # absl's --help shows it, and these flags
-    for flag in flags.FLAGS.get_flags_for_module(module):
-        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the terminal's encoding
             stream.reconfigure(errors="backslashreplace")
     try:
-        app.run(lambda argv: _guarded(main, argv), flags_parser=_parse)
+        if any(re.fullmatch(r"--?(h|help|helpshort|\?)", argument) for argument in sys.argv[1:]):
+            print(_help(module, arguments))
+            sys.exit()
+        parse = functools.partial(_parse, takes_arguments=bool(arguments), expand=expand)
+        app.run(lambda argv: _guarded(main, argv), flags_parser=parse)
     except BrokenPipeError:  # whoever read the output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 
-def _parse(argv: Sequence[str]) -> Sequence[str]:
+def program_name() -> str:
+    """How this command was called: `doap-match`, or `python match_main.py`."""
+    path = pathlib.Path(sys.argv[0])
+    if path.suffix != ".py":
+        return path.name
+    module = sys.modules["__main__"].__spec__
+    return f"python -m {module.name}" if module else f"python {path.name}"
+
+
+def _help(module: types.ModuleType, arguments: str) -> str:
+    """The command's docstring, with the name by which it was called, and its flags."""
+    program = program_name()
+    for flag in flags.FLAGS.get_flags_for_module(module):
+        flags.FLAGS.register_key_flag_for_module(program, flag)
+    flags.FLAGS.register_key_flag_for_module(program, flags.FLAGS["version"])
+    text = re.sub(r"python (-m )?[\w./]+", program, module.__doc__ or "", flags=re.M).strip()
+    usage = " ".join(filter(None, [program, arguments, "[--FLAG=VALUE ...]"]))
+    listed = flags.FLAGS.module_help(program).split("\n", 2)[2]  # without the program's name
+    return f"{text}\n\nusage: {usage}\n\n{listed}"
+
+
+def _parse(
+    argv: Sequence[str],
+    takes_arguments: bool = False,
+    expand: Callable[[Sequence[str]], Sequence[str]] = list,
+) -> Sequence[str]:
+    flags.FLAGS.set_gnu_getopt(True)  # flags may stand behind arguments
     try:
-        rest = flags.FLAGS(list(argv))
+        rest = flags.FLAGS(list(expand(argv)))
+    except InputError as error:
+        _fail(str(error), EXIT_BAD_INPUT)
     except flags.Error as error:
-        _fail(f"{error} (--helpfull lists all flags)", EXIT_BAD_INPUT)
+        _fail(f"{error} ({program_name()} --help lists the flags)", EXIT_BAD_INPUT)
     except ValueError as error:  # raised by absl for binary files
         _fail(f"a flag file cannot be read: {error}.", EXIT_BAD_INPUT)
-    except SystemExit:  # --help, which absl ends with 1
+    except SystemExit:  # --helpfull, which absl ends with 1
+        sys.exit()
+    if flags.FLAGS.version:
+        print(f"doap_tf {__version__}")
         sys.exit()
     _expand_home()
-    if len(rest) > 1:
+    if len(rest) > 1 and not takes_arguments:
         _fail(
             f"unexpected arguments: {' '.join(rest[1:])} (flags are written --name=value).",
             EXIT_BAD_INPUT,
@@ -122,6 +170,13 @@ def _silence_libraries() -> None:
     handler = logging.get_absl_handler()
     handler.addFilter(lambda record: "tensorflow_datasets" not in record.pathname)
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
+
+
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun: "1 match", "2,000 matches"."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -1,8 +1,11 @@
 """Telling what a user can mend, bad input or too little memory, or stopped, from a bug."""
 
 import contextlib
+import difflib
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+
+_ALIKE = 0.7  # share of letters that two spellings of a name have in common
 
 
 class InputError(ValueError):
@@ -16,7 +19,15 @@ class Interrupted(Exception):
 def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     """Raises an InputError that lists the choices unless the value is one of them."""
     if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        hint = suggestion(value, choices)
+        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.{hint}")
+
+
+def suggestion(value: object, choices: Iterable[str]) -> str:
+    """Returns " Did you mean NAME?" with the choice that is spelled most alike, or nothing."""
+    names = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(str(value).lower(), names, 1, _ALIKE)
+    return f" Did you mean {names[close[0]]}?" if close else ""
 
 
 def one_line(error: BaseException) -> str:

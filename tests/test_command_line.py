@@ -3,14 +3,17 @@ import errno
 import importlib.metadata
 import os
 import pathlib
-import pkgutil
+import re
 import subprocess
 import sys
 
 import pytest
 from absl import app, flags
+from absl.testing import flagsaver
 
+import doap_tf
 from doap_tf import command_line
+from doap_tf.__main__ import COMMANDS
 from doap_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -78,13 +81,39 @@ def test_binary_flag_files_are_refused(content, tmp_path, capsys):
     assert line.startswith("error: a flag file cannot be read")
 
 
-@pytest.mark.parametrize("flag", ["--help", "--helpshort", "--helpfull"])
-def test_help_is_not_an_error(flag, capsys):
+def test_all_flags_and_the_version_are_no_errors(capsys):
     app.define_help_flags()
-    with pytest.raises(SystemExit) as end:
-        command_line._parse(["x", flag])
-    assert not end.value.code
-    assert capsys.readouterr().out
+    for flag, wanted in (("--helpfull", "--verbosity"), ("--version", doap_tf.__version__)):
+        with pytest.raises(SystemExit) as end, flagsaver.flagsaver():
+            command_line._parse(["x", flag])
+        assert not end.value.code
+        assert wanted in capsys.readouterr().out
+
+
+def test_unknown_flags_and_arguments_are_one_line(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/doap-match"])
+    line = said_by(lambda: command_line._parse(["x", "--versoin"]), capsys)
+    assert "Did you mean: version" in line and "(doap-match --help lists the flags)" in line
+    line = said_by(lambda: command_line._parse(["x", "a.jpg"]), capsys)
+    assert "unexpected arguments: a.jpg" in line
+    assert command_line._parse(["x", "a", "--version=0", "b"], True) == ["x", "a", "b"]
+
+
+def test_numbers_have_their_nouns():
+    counted = [command_line.count(*pair) for pair in ((1, "match"), (2000, "match"), (0, "pair"))]
+    assert counted == ["1 match", "2,000 matches", "0 pairs"]
+
+
+def test_the_package_runs_its_commands():
+    def run(*arguments):
+        command = [sys.executable, "-m", "doap_tf", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+    listed = run().stdout
+    assert all(f"  {name} " in listed for name in COMMANDS)
+    assert "\nusage: python -m doap_tf match [IMAGE IMAGE" in run("match", "-h").stdout
+    wrong = run("mach")
+    assert wrong.returncode == 2 and wrong.stderr.endswith("Did you mean match?\n")
 
 
 def test_only_a_command_silences_libraries():
@@ -119,16 +148,19 @@ def test_installed_commands_and_files_are_the_same(name):
     )
     assert installed.returncode == file.returncode == 0
     assert "  --model" in file.stdout or "  --dataset" in file.stdout
-    assert installed.stdout.replace("\n-c:", f"\n{name}_main.py:") == file.stdout
+    named = re.sub(r"(?m)^(\s*|usage: )-c\b", rf"\1python {name}_main.py", installed.stdout)
+    assert named == file.stdout
 
 
-def test_commands_of_one_kind_of_training_are_declared():
+def test_commands_are_declared():
     declared = configparser.ConfigParser()
     declared.read(ROOT / "setup.cfg")
-    scripts = declared["options.entry_points"]["console_scripts"].split("\n")
-    targets = [line.split(" = ")[1] for line in scripts if line.startswith("doap-train-")]
-    assert "doap_tf.commands.train_keypoints:run" in targets
-    assert all(callable(pkgutil.resolve_name(target)) for target in targets)
+    scripts = declared["options.entry_points"]["console_scripts"].strip().split("\n")
+    modules = {name: name.replace("-", "_") for name in COMMANDS}
+    assert sorted(scripts) == sorted(
+        f"doap-{name} = doap_tf.commands.{modules[name]}:run" for name in COMMANDS
+    )
+    assert all((ROOT / f"doap_tf/commands/{module}.py").exists() for module in modules.values())
 
 
 def test_a_closed_pipe_is_no_error():

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from absl import flags, logging
 
+from doap_tf.commands.recipes import define_recipe_flags
 from doap_tf.errors import InputError
 from doap_tf.quiet import stderr_discarded
 from doap_tf.training.config import RunConfig, offered_settings
@@ -22,7 +23,8 @@ _DEFINITIONS: dict[Any, Any] = {
 
 
 def define_config_flags(config: type[RunConfig]) -> None:
-    """Defines a flag for every setting of a run, and --strategy and --train_dir."""
+    """Defines a flag for every setting of a run, and --strategy, --train_dir and --recipe."""
+    define_recipe_flags()
     for field, declared in offered_settings(config):
         text, choices = declared["help"], declared["choices"]
         if choices:

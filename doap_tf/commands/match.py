@@ -1,14 +1,17 @@
 """Matches two images and draws them, or many images for COLMAP or hloc.
 
 python match_main.py
-python match_main.py --image1=a.jpg --image2=b.jpg --output=matches.png
-python match_main.py --images='photos/*.jpg' --pairs=exhaustive --format=colmap --output=matched
+python match_main.py a.jpg b.jpg --output=matches.png
+python match_main.py photos --format=colmap,h5 --output=matched
+
+Two files are matched as a pair; a folder, patterns or more files as a collection.
 """
 
 import functools
 import importlib.resources
 import os
 import pathlib
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -18,7 +21,10 @@ import numpy as np
 from absl import flags
 
 from doap_tf import command_line, files
-from doap_tf.errors import InputError, Interrupted
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR
+from doap_tf.command_line import count
+from doap_tf.descriptors import HANDCRAFTED
+from doap_tf.errors import InputError, Interrupted, check_choice
 
 FLAGS = flags.FLAGS
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
@@ -32,7 +38,7 @@ _COLMAP_DEFAULTS = {
 }
 
 # A pair
-flags.DEFINE_string("image1", None, "First image of a pair; without any, a sample is matched.")
+flags.DEFINE_string("image1", None, "First image of a pair; or give both without flags.")
 flags.DEFINE_string("image2", None, "Second image of a pair.")
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
@@ -41,7 +47,7 @@ flags.DEFINE_string(
     "images",
     None,
     "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}', or "
-    "'gs://bucket/photos' in a file system that Apache Beam knows.",
+    "'gs://bucket/photos' in a file system that Apache Beam knows; or give them without a flag.",
 )
 flags.DEFINE_string(
     "pairs", "exhaustive", "exhaustive, sequential, retrieval, or a file with two names per line."
@@ -57,7 +63,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "shards", None, "Folder for what Beam's workers write, such as gs://bucket/shards."
 )
-flags.DEFINE_enum("format", "h5", ["h5", "colmap"], "Output format: h5 for hloc, or colmap.")
+flags.DEFINE_list("format", ["h5"], "Output formats: h5 for hloc, colmap, or both, colmap,h5.")
 flags.DEFINE_enum(
     "camera",
     "auto",
@@ -79,7 +85,10 @@ flags.DEFINE_string(
 
 # Features
 flags.DEFINE_string(
-    "model", "doap-128", "A network that ships, the path of one, or a baseline such as rootsift."
+    "model",
+    DEFAULT_DESCRIPTOR,
+    "A network that ships (doap-128 is more accurate, and slow without a GPU), the path of one, or "
+    f"a baseline: {', '.join(HANDCRAFTED)}.",
 )
 flags.DEFINE_string(
     "detector",
@@ -123,7 +132,7 @@ flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry
 
 
 def main(argv: Sequence[str]) -> None:
-    del argv
+    _take_arguments(argv[1:])
     path1, path2, images = FLAGS.image1, FLAGS.image2, FLAGS.images
     try:
         if path1 is path2 is images is None:
@@ -133,10 +142,28 @@ def main(argv: Sequence[str]) -> None:
         elif path1 and path2 and not images:
             _match_pair(path1, path2, FLAGS.output or "")
         else:
-            raise InputError("give either --image1 and --image2, or --images.")
+            raise InputError(
+                "give two images (--image1 and --image2), or many (--images), not both."
+            )
     except OSError as error:
         where = error.filename or FLAGS.output
         raise InputError(f"cannot read or write {where}: {error.strerror or error}.") from error
+
+
+def _take_arguments(paths: Sequence[str]) -> None:
+    """Takes arguments without flags: two files for a pair, all else for a collection."""
+    if not paths:
+        return
+    if FLAGS.image1 or FLAGS.image2 or FLAGS.images:
+        raise InputError(f"give images with or without flags, not both: {' '.join(paths)}.")
+    paths = [os.path.expanduser(path) for path in paths]
+    many = [path for path in paths if os.path.isdir(path) or re.search(r"[*?{]|://", path)]
+    if len(paths) == 2 and not many:
+        FLAGS["image1"].value, FLAGS["image2"].value = paths
+    elif len(paths) == 1 and not many and not os.path.exists(paths[0]):
+        raise InputError(f"{paths[0]} does not exist; a pair needs two images.")
+    else:
+        FLAGS["images"].value = ",".join(paths)
 
 
 def _match_sample() -> None:
@@ -200,12 +227,13 @@ def _match_many() -> None:
     from doap_tf import matching
 
     _check_collection_flags()
+    _print_defaults()
     images = _find_images()
     names = list(images)
     if len(names) < 2:
         raise InputError(f"--images={FLAGS.images} is one image; a pair needs two.")
     pairs: Any = _pairs(names)
-    if FLAGS.format == "h5":
+    if "h5" in FLAGS.format:
         matching.check_pair_names(pairs or matching.sequential_pairs(names, 1))
     cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, _intrinsics())
     with _pipeline() as pipeline:
@@ -223,7 +251,7 @@ def _match_many() -> None:
         for pair, reason in outcome.failed_pairs.items():
             print(f"skipped {' – '.join(pair)}: {reason}", file=sys.stderr)
         if outcome.left_out:
-            print(f"left out {outcome.left_out} pairs of skipped images", file=sys.stderr)
+            print(f"left out {count(outcome.left_out, 'pair')} of skipped images", file=sys.stderr)
         report, written = pipeline.write(images, outcome, FLAGS.format, cameras)
     print(_pair_table(report["pairs"]))
     wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
@@ -235,6 +263,10 @@ def _match_many() -> None:
 
 
 def _check_collection_flags() -> None:
+    from doap_tf.matching.pipeline import FORMATS
+
+    for name in FLAGS.format:
+        check_choice("--format", name, FORMATS)
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
     for name, flag, value in (
@@ -243,12 +275,23 @@ def _check_collection_flags() -> None:
         ("camera", "format", "colmap"),
         ("camera_model", "format", "colmap"),
     ):
-        if FLAGS[name].present and FLAGS[flag].value != value:
+        if FLAGS[name].present and value not in (FLAGS[flag].value or ()):
             raise InputError(f"--{name} is for --{flag}={value} only.")
     if FLAGS.draw_frames:
         raise InputError("--draw_frames is for a pair, --image1 and --image2.")
     if FLAGS.shards is not None and FLAGS.beam_options is None:
         raise InputError("--shards is for --beam_options only.")
+
+
+def _print_defaults() -> None:
+    """Prints what --format=colmap changes, and why."""
+    changed = [f"--{flag}={_value(flag)}" for flag in _COLMAP_DEFAULTS if not FLAGS[flag].present]
+    if "colmap" in FLAGS.format and changed:
+        print(
+            f"for COLMAP by default {' '.join(changed)}: exact positions and many keypoints make "
+            "more points at a smaller error",
+            flush=True,
+        )
 
 
 def _find_images() -> dict[str, Any]:
@@ -339,7 +382,7 @@ def _extract(extractor, path: str, image: np.ndarray):
 
 def _value(flag: str) -> Any:
     """The value of a flag whose default is another for --format=colmap."""
-    if FLAGS.images and FLAGS.format == "colmap" and not FLAGS[flag].present:
+    if FLAGS.images and "colmap" in FLAGS.format and not FLAGS[flag].present:
         return _COLMAP_DEFAULTS[flag]
     return FLAGS[flag].value
 
@@ -386,4 +429,4 @@ def _short(path: str) -> str:
 
 
 def run() -> None:
-    command_line.run(main)
+    command_line.run(main, "[IMAGE IMAGE | FOLDER | PATTERN ...]")

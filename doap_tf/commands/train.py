@@ -1,10 +1,13 @@
 """Trains a descriptor network.
 
-python train_main.py --flagfile=flags/quickstart.cfg
+python train_main.py --recipe=quickstart
+python train_main.py --recipe=photos --source=FOLDER
+python train_main.py --recipes
 """
 
 import contextlib
 import dataclasses
+import functools
 import math
 import pathlib
 import sys
@@ -24,6 +27,7 @@ from doap_tf.commands.dataset_flags import (
     define_dataset_flags,
     print_default_photographs,
 )
+from doap_tf.commands.recipes import expand_recipes
 from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError, check_choice
 from doap_tf.training.config import TrainingConfig
@@ -177,7 +181,7 @@ def _check_flags() -> None:
     from doap_tf.training.sampling import SAMPLERS
 
     if bool(FLAGS.dataset) == bool(FLAGS.groups):
-        raise InputError("give either --dataset or --groups, such as --flagfile=flags/photos.cfg.")
+        raise InputError("give --recipe, such as --recipe=photos, or either --dataset or --groups.")
     for name in ("source", "kind", "config", "split"):
         if FLAGS.groups and FLAGS[name].value is not None:
             raise InputError(f"--{name} is for --dataset, not for --groups.")
@@ -289,4 +293,4 @@ def run() -> None:
         )
         train_keypoints.run()
     define_flags()
-    command_line.run(main)
+    command_line.run(main, expand=functools.partial(expand_recipes, command="train"))

@@ -1,8 +1,9 @@
 """Trains a network that scores every pixel of an image as a keypoint and describes any point.
 
-python -m doap_tf.commands.train_dense --flagfile=flags/dense.cfg --source=FOLDER
+python -m doap_tf.commands.train_dense --recipe=dense --source=FOLDER
 """
 
+import functools
 import importlib.util
 import pathlib
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from doap_tf.commands.config_flags import (
     has_gpu,
     train_dir,
 )
+from doap_tf.commands.recipes import expand_recipes
 from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.dense_config import DenseConfig
@@ -119,7 +121,7 @@ def _print_scores(folder: pathlib.Path, config: DenseConfig) -> None:
 
 def run() -> None:
     define_flags()
-    command_line.run(main)
+    command_line.run(main, expand=functools.partial(expand_recipes, command="train-dense"))
 
 
 if __name__ == "__main__":

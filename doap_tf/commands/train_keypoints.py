@@ -1,8 +1,9 @@
 """Trains a network that detects keypoints.
 
-python -m doap_tf.commands.train_keypoints --flagfile=flags/keypoints.cfg --source=FOLDER
+python -m doap_tf.commands.train_keypoints --recipe=keypoints --source=FOLDER
 """
 
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from doap_tf.commands.config_flags import (
     train_dir,
 )
 from doap_tf.commands.dataset_flags import print_default_photographs
+from doap_tf.commands.recipes import expand_recipes
 from doap_tf.commands.run_scores import print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.keypoint_config import KeypointConfig
@@ -133,7 +135,7 @@ def _export(network: Any, folder: pathlib.Path) -> None:
 
 def run() -> None:
     define_flags()
-    command_line.run(main)
+    command_line.run(main, expand=functools.partial(expand_recipes, command="train-keypoints"))
 
 
 if __name__ == "__main__":

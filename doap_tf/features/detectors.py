@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 
 from doap_tf.catalogue import ENTRIES, list_pretrained, registered
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, suggestion
 from doap_tf.features.affine_shape import adapt_shape
 from doap_tf.features.frames import (
     as_frames,
@@ -206,8 +206,14 @@ def _finder(
     raise InputError(
         f"unknown detector {detector!r}; expected one of {', '.join(DETECTORS)}, a .tflite file of "
         "a keypoint network, a training directory with one, or an object with a method "
-        "detect(image, mask)"
+        f"detect(image, mask).{_suggestion(detector)}"
     )
+
+
+def _suggestion(detector: object) -> str:
+    if str(detector).lower() in ("sift", "rootsift"):
+        return " SIFT's detector is dog."
+    return suggestion(detector, [*DETECTORS, *list_pretrained("detector")])
 
 
 class _Keypoints(NamedTuple):

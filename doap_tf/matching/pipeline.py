@@ -191,7 +191,7 @@ class Pipeline:
         self,
         images: Images,
         outcome: Outcome,
-        output_format: str = "colmap",
+        output_format: str | Sequence[str] = "colmap",
         cameras: Cameras | None = None,
     ) -> tuple[dict[str, Any], list[str]]:
         """Writes files for COLMAP or hloc, `report.json`, and `index.html` with pictures.
@@ -199,7 +199,7 @@ class Pipeline:
         Args:
             images: Paths by name.
             outcome: What `run` returned.
-            output_format: One of `FORMATS`.
+            output_format: One of `FORMATS`, or several.
             cameras: For COLMAP's database.
 
         Returns:
@@ -211,18 +211,19 @@ class Pipeline:
         if not pairs:
             wanted = outcome.left_out + len(outcome.failed_pairs)
             raise InputError(f"none of {wanted} pairs could be matched.")
-        if output_format == "h5":
+        formats = [output_format] if isinstance(output_format, str) else output_format
+        if "h5" in formats:
             from doap_tf.matching.hloc_files import write_hloc  # brings h5py
 
             write_hloc(self.store, names, pairs, self.folder)
-        else:
+        if "colmap" in formats:
             path = self.folder / FORMATS["colmap"][0]
             write_colmap(self.store, names, pairs, path, cameras)
         settings = all_settings(self.extractor, self.matcher, self.verifier)
         report = collection_report(self.store, outcome, settings)
         with write_atomically(self.folder / "report.json") as temporary:
             temporary.write_text(json.dumps(report, indent=1) + "\n")
-        written = [*FORMATS[output_format], "report.json"]
+        written = [*(file for name in formats for file in FORMATS[name]), "report.json"]
         write_collection_page(self.folder / "index.html", self.store, images, report, written)
         return report, written
 

@@ -272,7 +272,7 @@ class TrainingLoop(abc.ABC):
             shown[self.label] = f"{self._best[self.score]:.3f}"
         self._history.append({"step": done, **scalars})
         summaries.scalars(scalars, done)
-        bar.set_postfix(shown)
+        bar.set_postfix(shown, refresh=False)
 
     def _validate(self, done: int, summaries: Summaries) -> None:
         """Scores the network and saves it if it is the best so far."""

@@ -13,7 +13,7 @@ from doap_tf.catalogue import ENTRIES, Entry
 from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.descriptors.protocol import PatchDescriptor
 from doap_tf.descriptors.third_party import is_function, load_function, load_onnx, load_torchscript
-from doap_tf.errors import InputError, check_choice
+from doap_tf.errors import InputError, check_choice, suggestion
 from doap_tf.tflite_metadata import PRECISIONS
 from doap_tf.zoo import tflite_files
 
@@ -209,6 +209,9 @@ def _has_gpu() -> bool:
 def _existing(path: str | os.PathLike, *other_names: str) -> pathlib.Path:
     """Returns a path that exists; the error lists the names that it could be instead."""
     if not pathlib.Path(path).exists():
-        known = ", ".join([*other_names, *ENTRIES])
-        raise InputError(f"{str(path)!r} is neither a file or folder nor one of {known}.")
+        known = [*other_names, *ENTRIES]
+        raise InputError(
+            f"{str(path)!r} is neither a file or folder nor one of {', '.join(known)}."
+            f"{suggestion(path, known)}"
+        )
     return pathlib.Path(path)

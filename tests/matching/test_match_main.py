@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 def test_a_pair_is_matched_and_drawn(folder):
     finished = run(
         folder,
-        *("--image1=a.png", "--image2=b.png", "--model=rootsift"),
+        *("--model=rootsift", "a.png", "b.png"),
         *("--output=out/matches.png", "--draw_frames=out/frames.png"),
     )
     assert finished.returncode == 0, finished.stderr
@@ -166,6 +166,11 @@ def test_sequential_and_listed_pairs(folder):
     [
         (["--images="], "--images"),
         (["--image1=a.png"], "--image2"),
+        (["z.png"], "z.png does not exist; a pair needs two"),
+        (["a.png", "b.png", "--images=*.png"], "with or without flags, not both: a.png b.png"),
+        (["a.png", "b.png", "--model=doap128"], "Did you mean doap-128"),
+        (["a.png", "b.png", "--detector=sift"], "harris_laplace.* SIFT's detector is dog"),
+        (["a.png", "b.png", "--detector=learnt"], "Did you mean learned"),
         (["--image1=a.png", "--image2=b.png", "--images=*.png"], "--images"),
         (["--image1=a.png", "--image2=b.png", "--estimator=best"], "estimator.*magsac"),
         (["--images=*.png", "--output=x", "--format=csv"], "--format"),
@@ -208,8 +213,8 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, arguments, message):
 
 
 def test_many_images_are_matched_and_what_fails_is_skipped(folder):
-    arguments = ["--images=*.png", "--model=sift", "--max_keypoints=200", "--output=many"]
-    first = run(folder, *arguments, "--format=h5")
+    arguments = ["*.png", "--model=sift", "--max_keypoints=200", "--output=many"]
+    first = run(folder, *arguments)
     assert first.returncode == 0, first.stderr
     assert "3 of 4 images, 3 of 6 pairs" in first.stdout
     assert "skipped broken.png: " in first.stderr and "Traceback" not in first.stderr
@@ -230,8 +235,11 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
         assert pair["reliable"] and pair["geometry"] == "homography"
 
     same = ["--detector=learned", "--method=mutual", "--threshold=3"]  # as by default for h5
-    second = run(folder, *arguments, *same, "--format=colmap")
+    (folder / "many/matches.h5").unlink()
+    second = run(folder, *arguments, *same, "--format=colmap,h5")
     assert second.returncode == 0, second.stderr
+    assert second.stdout.startswith("for COLMAP by default --ratio=0.9: ")
+    assert (folder / "many/matches.h5").exists()
     with sqlite3.connect(folder / "many/database.db") as database:
         rows = database.execute("SELECT rows FROM matches ORDER BY pair_id").fetchall()
         verified = database.execute(

@@ -150,7 +150,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path, refusal):
     [
         (["--flagfile=flags/no_such.cfg"], "no_such.cfg"),
         (["--no_such_flag=1"], "no_such_flag"),
-        (["--steps=5"], "give either --dataset or --groups"),
+        (["--steps=5"], "give --recipe, such as --recipe=photos, or either --dataset or --groups"),
         (["--groups=/no/such", "--steps=5"], "no patch groups in /no/such"),
         (
             ["--dataset=imagenet", "--steps=5"],
