@@ -8,7 +8,7 @@ import os
 import pathlib
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def _resized_groups(
 
     from doap_tf.preprocessing import resize_patches
 
-    def resized(example):
+    def resized(example: dict[str, Any]) -> tuple[Any, Any]:
         patches = tf.cast(tf.round(resize_patches(example["patches"], size)), tf.uint8)
         return patches[..., 0], example.get("sequence", "")
 

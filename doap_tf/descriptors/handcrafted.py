@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -128,14 +130,14 @@ def _orb(side: int) -> _Extract:
 
 def _vgg(side: int) -> _Extract:
     # Without scale and orientation it reads the 64 × 64 pixels around the keypoint unchanged.
-    def create(cv2):
+    def create(cv2: ModuleType) -> Any:
         return cv2.xfeatures2d.VGG_create(use_scale_orientation=False)
 
     return _whole_patch(create, _VGG_SIDE, _VGG_SIDE, side)
 
 
 def _boxes(kind: str, side: int) -> _Extract:
-    def create(cv2):
+    def create(cv2: ModuleType) -> Any:
         size = getattr(cv2.xfeatures2d, f"{kind}_SIZE_512_BITS")
         return getattr(cv2.xfeatures2d, f"{kind}_create")(1.0, size)
 

@@ -25,7 +25,7 @@ class NearestNeighbours:
     method: str = "mutual"
     ratio: float = 0.8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_method(self.method, self.ratio)
 
     def settings(self) -> dict[str, Any]:

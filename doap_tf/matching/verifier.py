@@ -170,7 +170,7 @@ class Verifier:
     seed: int = 0
     estimator: str = "magsac"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, known in (("geometry", (AUTO, *GEOMETRIES)), ("estimator", ESTIMATORS)):
             if getattr(self, name) is not None:
                 check_choice(name, getattr(self, name), known)

@@ -3,8 +3,8 @@
 import os
 import pathlib
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -192,7 +192,7 @@ def _size_of_images(folder: pathlib.Path) -> int:
     return _model_files(folder)[1].stat().st_size
 
 
-def _read(path: pathlib.Path, reader):
+def _read(path: pathlib.Path, reader: Callable[[pathlib.Path], Any]) -> Any:
     try:
         return reader(path)
     except OSError as error:

@@ -113,10 +113,12 @@ class GrpcTransport(Transport):
             self._channel = grpc.insecure_channel(url.netloc, options)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
-    def size_of(self, values):
+    def size_of(self, values: np.ndarray) -> int:
         return sum(map(len, values)) if values.dtype == object else values.nbytes
 
-    def predict(self, signature, inputs, outputs, timeout):
+    def predict(
+        self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str], timeout: float
+    ) -> dict[str, np.ndarray]:
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
@@ -127,7 +129,7 @@ class GrpcTransport(Transport):
         response = self._call(self._stub.Predict, request, timeout)
         return {name: tf.make_ndarray(response.outputs[name]) for name in outputs}
 
-    def signatures(self, timeout):
+    def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
         from tensorflow_serving.apis import get_model_metadata_pb2
 
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
@@ -143,7 +145,7 @@ class GrpcTransport(Transport):
             for signature, definition in table.signature_def.items()
         }
 
-    def close(self):
+    def close(self) -> None:
         self._channel.close()
 
     def _call(self, method: Callable, request: Any, timeout: float) -> Any:
@@ -178,12 +180,14 @@ class RestTransport(Transport):
             except OSError as error:  # no such file, or none of certificates
                 raise _no_certificates(endpoint.root_certificates, error) from error
 
-    def size_of(self, values):
+    def size_of(self, values: np.ndarray) -> int:
         if values.dtype == object:
             return 2 * sum(map(len, values))  # base64
         return values.size * (_JSON_INTEGER if values.dtype == np.uint8 else _JSON_FLOAT)
 
-    def predict(self, signature, inputs, outputs, timeout):
+    def predict(
+        self, signature: str, inputs: dict[str, np.ndarray], outputs: Sequence[str], timeout: float
+    ) -> dict[str, np.ndarray]:
         request = {
             "signature_name": signature,
             "inputs": {name: _to_json(values) for name, values in inputs.items()},
@@ -196,7 +200,7 @@ class RestTransport(Transport):
             named = found if isinstance(found, dict) else {outputs[0]: found}
             return {name: np.asarray(named[name]) for name in outputs}
 
-    def signatures(self, timeout):
+    def signatures(self, timeout: float) -> dict[str, dict[str, int]]:
         answer = self._call("/metadata", timeout)
         with self._expected():
             definitions = answer["metadata"]["signature_def"]["signature_def"]

@@ -1,5 +1,6 @@
 """What keypoints are trained for: to be detected again in another view and matched there."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -188,7 +189,9 @@ def rank_precision(
     return 1 / (1 + tf.reduce_sum(tf.cast(ahead, tf.float32), -1))
 
 
-def _draw_for_replica(draw, shape, seed: tf.Tensor, *limits: float) -> tf.Tensor:
+def _draw_for_replica(
+    draw: Callable[..., tf.Tensor], shape: Sequence[int], seed: tf.Tensor, *limits: float
+) -> tf.Tensor:
     """Draws numbers for the pairs of all replicas and returns this replica's [B, …]."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     drawn = draw([shape[0] * replicas, *shape[1:]], seed, *limits)
