@@ -7,7 +7,7 @@ import dataclasses
 import cv2
 import numpy as np
 
-from doap_tf.features.frames import angles, keypoints_from_frames, radii
+from doap_tf.features.frames import angles, compose, keypoints_from_frames, radii
 from doap_tf.metrics.distances import NORM_HAMMING, descriptor_size
 
 
@@ -57,6 +57,18 @@ class Features:
         """Returns some of the features."""
         columns = ("frames", "responses", "descriptors")
         return dataclasses.replace(self, **{name: getattr(self, name)[rows] for name in columns})
+
+    def moved(self, turn: np.ndarray) -> Features:
+        """Returns the features in an image turned by quarters or mirrored.
+
+        Args:
+            turn: Map of the pixels of this image to those of the other, float64 [2, 3].
+        """
+        frames = compose(turn, self.frames)
+        if np.linalg.det(turn[:, :2]) < 0:  # frames are not mirrored: the ellipse is the same
+            frames[:, :, 1] *= -1
+        width, height = np.abs(turn[:, :2]).astype(int) @ self.image_size
+        return dataclasses.replace(self, frames=frames, image_size=(int(width), int(height)))
 
     @property
     def keypoints(self) -> list[cv2.KeyPoint]:

@@ -28,7 +28,7 @@ from doap_tf.matching.verdict import is_reliable
 from doap_tf.matching.verifier import Verifier
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
-from doap_tf.readers.images import as_grey, read_image
+from doap_tf.readers.images import as_grey, read_upright
 
 #: Each format of a collection with its files.
 FORMATS = {"h5": ("features.h5", "matches.h5", "pairs.txt"), "colmap": ("database.db",)}
@@ -101,7 +101,8 @@ class Pipeline:
         """Describes images and matches pairs of them.
 
         Args:
-            images: Paths by name. Images are read without applying their EXIF orientation.
+            images: Paths by name. Images are described upright; keypoints are in pixels of the
+                files as they are stored, for COLMAP and hloc ignore EXIF orientations.
             pairs: Names of the images to match, or a function that chooses them among the names of
                 the images that could be described, such as `exhaustive_pairs`.
         """
@@ -273,17 +274,19 @@ def _matcher_settings(matcher: Matcher) -> dict[str, Any]:
 
 def _begin(extractor: Extractor, path: str | os.PathLike) -> Callable[[], Features]:
     """Reads an image, detects in it if the extractor can do that alone; returns what is left."""
-    image = read_image(path, upright=False)
+    image, to_file = read_upright(path)
     detect_frames = getattr(extractor, "detect_frames", None)
     if detect_frames is None:
-        return functools.partial(extractor.extract, image)
+        return lambda: extractor.extract(image).moved(to_file)
     grey = as_grey(image)
-    return functools.partial(extractor.describe, grey, *detect_frames(grey))
+    frames, responses = detect_frames(grey)
+    return lambda: extractor.describe(grey, frames, responses).moved(to_file)
 
 
 def extract_file(extractor: Extractor, path: str | os.PathLike) -> Features:
     """Returns the features of an image file, as `Pipeline.extract` makes them."""
-    return extractor.extract(read_image(path, upright=False))
+    image, to_file = read_upright(path)
+    return extractor.extract(image).moved(to_file)
 
 
 def features_reader(store: MatchStore) -> ReadFeatures:

@@ -3,6 +3,7 @@
 import io
 import os
 import pathlib
+import struct
 
 import cv2
 import numpy as np
@@ -18,6 +19,21 @@ IMAGE_SUFFIXES = frozenset(
 _SMALL_PIXELS = 2**24
 _MAX_PIXELS_PER_BYTE = 1000
 
+_UPRIGHT, _STORED = cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR, cv2.IMREAD_UNCHANGED
+_FIRST_MARKER, _EXIF_MARKER, _PIXELS_MARKER = 0xFFC0, 0xFFE1, 0xFFDA  # of segments of JPEG files
+_ORIENTATION_TAG = 0x0112
+# By EXIF orientation: whether columns and rows of the file are counted from its end.
+_MIRRORED = {
+    1: (False, False),
+    2: (True, False),
+    3: (True, True),
+    4: (False, True),
+    5: (False, False),
+    6: (False, True),
+    7: (True, True),
+    8: (True, False),
+}
+
 #: An image in memory, or the path of its file.
 ImageLike = np.ndarray | str | os.PathLike
 
@@ -27,25 +43,78 @@ def read_image(path: str | os.PathLike, upright: bool = True) -> np.ndarray:
 
     Args:
         path: The file, in any format that OpenCV reads.
-        upright: Whether to apply the EXIF orientation. COLMAP and hloc ignore it, so keypoints
-            for them are found without it.
+        upright: Whether to apply the EXIF orientation.
 
     Returns:
         [H, W], or [H, W, 3] in OpenCV's order BGR; uint8, uint16 or float32. Without `upright` an
         alpha channel is kept, too.
     """
-    flags = cv2.IMREAD_ANYDEPTH | cv2.IMREAD_ANYCOLOR if upright else cv2.IMREAD_UNCHANGED
-    return _decode(path, flags)
+    return _decode(path, _read_bytes(path), _UPRIGHT if upright else _STORED)
+
+
+def read_upright(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
+    """Reads an image file upright, for keypoints in pixels of the file as it is stored.
+
+    COLMAP and hloc ignore the EXIF orientation: what is detected in the upright image must be given
+    to them where the file has it.
+
+    Returns:
+        The image, as `read_image` returns it, and the map of its pixels to those of the file,
+        float64 [2, 3].
+    """
+    encoded = _read_bytes(path)
+    orientation = exif_orientation(encoded)
+    # Orientations of other files than JPEG are not undone: not all versions of OpenCV know them.
+    image = _decode(path, encoded, _STORED if orientation == 1 else _UPRIGHT)
+    height, width = image.shape[:2]
+    if orientation >= 5:
+        height, width = width, height
+    to_file = np.eye(2, 3)
+    for axis, (mirrored, side) in enumerate(
+        zip(_MIRRORED[orientation], (width, height), strict=True)
+    ):
+        if mirrored:
+            to_file[axis, [axis, 2]] = -1, side - 1
+    if orientation >= 5:
+        to_file[:, :2] = to_file[:, 1::-1]
+    return image, to_file
+
+
+def exif_orientation(encoded: bytes) -> int:
+    """Returns the EXIF orientation of a JPEG file, 1 (upright) to 8; 1 for all other files."""
+    position = 2
+    try:
+        while encoded.startswith(b"\xff\xd8"):
+            marker, length = struct.unpack_from(">HH", encoded, position)
+            if marker == _EXIF_MARKER and encoded[position + 4 :].startswith(b"Exif\0\0"):
+                return _tiff_orientation(encoded[position + 10 : position + 2 + length])
+            if not _FIRST_MARKER <= marker != _PIXELS_MARKER:
+                break
+            position += 2 + length
+    except (struct.error, KeyError):  # damaged EXIF data say nothing
+        pass
+    return 1
+
+
+def _tiff_orientation(data: bytes) -> int:
+    order = {b"II": "<", b"MM": ">"}[data[:2]]
+    (directory,) = struct.unpack_from(order + "4xI", data)
+    (count,) = struct.unpack_from(order + "H", data, directory)
+    for entry in range(count):
+        tag, value = struct.unpack_from(order + "H6xH", data, directory + 2 + 12 * entry)
+        if tag == _ORIENTATION_TAG and value in _MIRRORED:
+            return value
+    return 1
 
 
 def read_grey(path: str | os.PathLike) -> np.ndarray:
     """Reads an image file as grey values, uint8 [H, W]; other depths as `as_grey` converts them."""
-    return _as_bytes(_decode(path, cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH))
+    return _as_bytes(_decode(path, _read_bytes(path), cv2.IMREAD_GRAYSCALE | cv2.IMREAD_ANYDEPTH))
 
 
 def read_rgb(path: str | os.PathLike) -> np.ndarray:
     """Reads an image file as colours, uint8 [H, W, 3] in the order RGB."""
-    image = _as_bytes(_decode(path, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH))
+    image = _as_bytes(_decode(path, _read_bytes(path), cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH))
     return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
 
@@ -83,12 +152,15 @@ def as_colour(image: ImageLike) -> np.ndarray:
     return np.ascontiguousarray(image[..., :3])
 
 
-def _decode(path: str | os.PathLike, flags: int) -> np.ndarray:
+def _read_bytes(path: str | os.PathLike) -> bytes:
     try:
-        # Not cv2.imread: from memory OpenCV refuses truncated files that it would pad from disk.
-        encoded = pathlib.Path(path).read_bytes()
+        return pathlib.Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read image {path}: {error.strerror}") from error
+
+
+def _decode(path: str | os.PathLike, encoded: bytes, flags: int) -> np.ndarray:
+    # Not cv2.imread: from memory OpenCV refuses truncated files that it would pad from disk.
     pixels = _claimed_pixels(encoded)
     if pixels > max(_SMALL_PIXELS, _MAX_PIXELS_PER_BYTE * len(encoded)):
         raise InputError(

@@ -13,6 +13,7 @@ from doap_tf.training.dense_images import decode_images, encode_images, open_arr
 
 _FEWEST_POINTS = 24  # that both photographs of a pair show
 _MOST_POINTS = 512
+_LARGEST_TURN = np.pi / 4  # between the photographs of a pair
 
 
 class TrackPairs(NamedTuple):
@@ -68,7 +69,10 @@ class SceneTracks(NamedTuple):
             np.savez_compressed(temporary, **arrays)
 
     def pairs(self) -> TrackPairs:
-        """Returns all pairs of images that show at least 24 common points, of at most 512."""
+        """Returns the pairs of images with at least 24 common points, of which 512 are kept.
+
+        Images that are turned against each other by more than 45 degrees are no pair.
+        """
         order = np.argsort(self.image_numbers, kind="stable")
         starts = np.searchsorted(self.image_numbers[order], np.arange(len(self.images) + 1))
         rows = [order[start:end] for start, end in itertools.pairwise(starts)]
@@ -76,10 +80,14 @@ class SceneTracks(NamedTuple):
         for one, two in itertools.combinations(range(len(rows)), 2):
             tracks = self.track_numbers[rows[one]], self.track_numbers[rows[two]]
             _, first, second = np.intersect1d(tracks[0], tracks[1], return_indices=True)
-            if len(first) >= _FEWEST_POINTS:
-                step = np.linspace(0, len(first) - 1, min(len(first), _MOST_POINTS)).astype(int)
-                numbers.append((one, two))
-                chosen.append((rows[one][first[step]], rows[two][second[step]]))
+            if len(first) < _FEWEST_POINTS:
+                continue
+            both = rows[one][first], rows[two][second]
+            if abs(_turn(*(self.positions[side] for side in both))) > _LARGEST_TURN:
+                continue
+            some = np.linspace(0, len(first) - 1, min(len(first), _MOST_POINTS)).astype(int)
+            numbers.append((one, two))
+            chosen.append((both[0][some], both[1][some]))
         counts = np.array([len(first) for first, _ in chosen], np.int32)
         points = np.zeros([len(chosen), 2, counts.max(initial=1), 2], np.float32)
         for pair, both in enumerate(chosen):
@@ -89,6 +97,12 @@ class SceneTracks(NamedTuple):
         weights = np.sum(1 / partners[of_pairs], axis=1)
         cumulative = (np.cumsum(weights) / weights.sum()).astype(np.float32)
         return TrackPairs(self.images, of_pairs, points, counts, cumulative)
+
+
+def _turn(points1: np.ndarray, points2: np.ndarray) -> float:
+    """Angle of the similarity that maps points [N, 2] to others best."""
+    one, two = (points @ [1, 1j] for points in (points1, points2))
+    return float(np.angle(np.vdot(one - one.mean(), two - two.mean())))
 
 
 def load_tracks(path: str | os.PathLike) -> SceneTracks:

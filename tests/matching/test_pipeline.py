@@ -22,7 +22,7 @@ from doap_tf.matching import (
 from doap_tf.matching.image_features import unit_rows
 from doap_tf.matching.pipeline import collection_report
 from doap_tf.metrics import distance_matrix
-from doap_tf.readers.images import read_image
+from doap_tf.readers.images import read_image, read_upright
 from tests.matching.scene import views
 
 
@@ -97,15 +97,15 @@ def test_an_image_is_described_while_the_next_is_read(images, tmp_path, monkeypa
     }
     begun = {path: threading.Event() for path in images.values()}
 
-    def read(path, upright):
+    def read(path):
         begun[path].set()
-        return read_image(path, upright=upright)
+        return read_upright(path)
 
     def describe(image, frames, responses):
         assert begun[images["b.png"]].wait(60)
         return DescriptorExtractor.describe(extractor, image, frames, responses)
 
-    monkeypatch.setattr(pipeline, "read_image", read)
+    monkeypatch.setattr(pipeline, "read_upright", read)
     monkeypatch.setattr(extractor, "describe", describe)
     outcome, _, features = run(images, tmp_path / "out", extractor)
     assert not outcome.failures and list(features) == list(images)
@@ -287,3 +287,27 @@ def test_unit_rows_keep_the_order_of_distances():
     hamming = distance_matrix(bits, bits, cv2.NORM_HAMMING)
     np.testing.assert_allclose(rows @ rows.T, 1 - 2 * hamming / 32.0, atol=1e-6)
     assert np.isfinite(unit_rows(np.zeros((2, 8), np.float32), cv2.NORM_L2)).all()
+
+
+def test_turned_photographs_are_described_upright_and_located_in_their_files(tmp_path):
+    from PIL import Image
+
+    upright = views()[0]
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the file is a quarter turn to the left of what is seen
+    path = tmp_path / "phone.jpg"
+    Image.fromarray(np.ascontiguousarray(np.rot90(upright))).save(path, exif=exif, quality=100)
+    extractor = DescriptorExtractor("sift", max_keypoints=50, oriented=False)
+    expected = extractor.extract(read_image(path))
+    assert expected.image_size == upright.shape[::-1]
+    with Pipeline(tmp_path / "out", extractor, NearestNeighbours(), Verifier()) as matching:
+        assert not matching.extract({"phone.jpg": path})
+        features = matching.store.read_features("phone.jpg")
+    height, width = read_image(path, upright=False).shape
+    assert features.image_size == (width, height) == upright.shape
+    x, y = expected.points.T
+    np.testing.assert_allclose(features.points, np.stack([y, height - 1 - x], axis=1), atol=1e-3)
+    np.testing.assert_array_equal(features.descriptors, expected.descriptors)
+    np.testing.assert_allclose(np.exp(1j * features.angles), -1j, atol=1e-5)
+    again = pipeline.extract_file(extractor, path)
+    np.testing.assert_allclose(again.frames, features.frames, atol=1e-3)

@@ -8,7 +8,15 @@ import pytest
 from PIL import Image
 
 from doap_tf.errors import InputError
-from doap_tf.readers.images import as_colour, as_grey, read_grey, read_image, read_rgb
+from doap_tf.readers.images import (
+    as_colour,
+    as_grey,
+    exif_orientation,
+    read_grey,
+    read_image,
+    read_rgb,
+    read_upright,
+)
 from tests.matching.scene import views
 
 
@@ -71,6 +79,32 @@ def test_exif_orientation_is_followed_only_where_asked(tmp_path):
     Image.fromarray(views()[0]).save(path, exif=exif)
     assert read_image(path, upright=False).shape == (300, 400)
     assert read_image(path).shape == (400, 300)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pixels_of_upright_images_are_found_in_their_files(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x010F], exif[0x0112] = "a maker", orientation
+    path = tmp_path / "phone.jpg"
+    Image.fromarray(views()[0]).save(path, exif=exif)
+    upright, to_file = read_upright(path)
+    stored = read_image(path, upright=False)
+    np.testing.assert_array_equal(upright, read_image(path))
+    y, x = np.indices(upright.shape)
+    column, row = np.rint(to_file @ [x.ravel(), y.ravel(), np.ones(x.size)]).astype(int)
+    np.testing.assert_array_equal(stored[row, column], upright.ravel())
+
+
+@pytest.mark.parametrize("cut", [3, 12, 20, 24])
+def test_damaged_exif_data_say_nothing(cut):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    encoded = io.BytesIO()
+    Image.new("L", (9, 8)).save(encoded, "jpeg", exif=exif)
+    start = encoded.getvalue().index(b"Exif")
+    assert exif_orientation(encoded.getvalue()) == 6
+    assert exif_orientation(encoded.getvalue()[: start + cut]) == 1
+    assert exif_orientation(b"\x89PNG") == 1
 
 
 def test_depth_is_read_whole(tmp_path):

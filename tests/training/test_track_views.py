@@ -53,6 +53,11 @@ def test_pairs_are_images_that_share_tracks():
     np.testing.assert_allclose(pairs.points[0, 1] - pairs.points[0, 0], [SHIFT] * 200, atol=1e-4)
     np.testing.assert_array_equal(pairs.cumulative, [1])
     assert made_scene(600).pairs().points.shape == (1, 2, 512, 2)
+    turned = tracks.positions.copy()
+    turned[:200] = turned[:200] @ [[0.6, 0.8], [-0.8, 0.6]]  # by 53 degrees
+    assert len(tracks._replace(positions=turned).pairs().counts) == 0
+    turned[:200] = tracks.positions[:200] @ [[0.8, 0.6], [-0.6, 0.8]]  # by 37 degrees
+    assert len(tracks._replace(positions=turned).pairs().counts) == 1
 
 
 def test_the_points_show_the_same_in_both_views():
