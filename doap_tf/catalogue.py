@@ -34,7 +34,7 @@ class Entry:
         name: What `doap_tf.from_pretrained` takes.
         kind: One of `KINDS`.
         trained_on: Datasets of `TERMS`, as `DATASET` or `DATASET/SCENE`; None if not known.
-        chosen_on: Scenes by which its recipe was chosen.
+        chosen_on: Scenes by which its recipe was chosen, or that were in view then.
         load: Makes what was registered; None for what ships, which is read from its files.
     """
 
@@ -65,7 +65,7 @@ _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
 )
 _PATCHES = (*_PHOTOGRAPHS, *_WEBCAMS, "tilde/panorama", "ubc_phototour/notredame")
-_SEQUENCES = ("hpatches/v_wormhole", "hpatches/v_birdwoman")
+_IN_VIEW = ("hpatches/v_wormhole", "hpatches/v_birdwoman", "oxford")
 
 #: The descriptor where none is named.
 DEFAULT_DESCRIPTOR = "doap-fast-128"
@@ -74,8 +74,8 @@ DEFAULT_DESCRIPTOR = "doap-fast-128"
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        *(Entry(name, "descriptor", _PATCHES, _SEQUENCES) for name in _DESCRIPTORS),
-        Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), ("oxford", *_SEQUENCES)),
+        *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
+        Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), _IN_VIEW),
     )
 }
 

@@ -105,6 +105,11 @@ def _evaluate() -> None:
 
     models = load_models(FLAGS.model)
     benchmark = _benchmark(FLAGS.cache_dir or os.path.join(FLAGS.report_dir, "cache"))
+    for model in models:
+        if "data" not in model.training:
+            logging.warning(
+                "it is not known what %s was trained on; it may have seen these scenes.", model.name
+            )
     if FLAGS.benchmark == "oxford":
         _warn_of_magnification(models)
     results = [benchmark.evaluate(model) for model in models]

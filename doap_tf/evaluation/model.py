@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from doap_tf import runs
+from doap_tf.catalogue import ENTRIES
 from doap_tf.descriptors import PatchDescriptor
+from doap_tf.descriptors.handcrafted import HANDCRAFTED
 from doap_tf.errors import InputError
 from doap_tf.zoo import load_descriptor
 
@@ -23,7 +25,9 @@ class Model:
     Attributes:
         name: Name in tables and of files.
         descriptor: The descriptor itself.
-        training: What is known of its training: `batch_size`, and `data`, its source.
+        training: What is known of its training: `batch_size`; `data`, its source, which is "none"
+            for a descriptor that needs no training; and `chosen_on`, the scenes by which its recipe
+            was chosen.
     """
 
     name: str
@@ -71,7 +75,7 @@ def load_model(name_or_path: str) -> Model:
     """Loads a model by a name or path that `doap_tf.zoo.load_descriptor` accepts."""
     path = pathlib.Path(name_or_path)
     name = path.stem if path.suffix in _MODEL_FILES else path.name
-    return Model(name, load_descriptor(name_or_path), training_record(path))
+    return Model(name, load_descriptor(name_or_path), _training(name_or_path))
 
 
 def load_models(names_or_paths: list[str]) -> list[Model]:
@@ -89,6 +93,16 @@ def load_models(names_or_paths: list[str]) -> list[Model]:
                 for model, name in zip(models, names, strict=True)
             ]
     raise InputError(f"a model is named twice among {', '.join(names_or_paths)}.")
+
+
+def _training(name_or_path: str) -> dict[str, Any]:
+    if name_or_path in HANDCRAFTED:
+        return {"data": "none"}
+    if entry := ENTRIES.get(name_or_path):
+        if entry.trained_on is None:
+            return {}
+        return {"data": ",".join(entry.trained_on), "chosen_on": ",".join(entry.chosen_on)}
+    return training_record(pathlib.Path(name_or_path))
 
 
 def training_record(path: pathlib.Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from doap_tf.evaluation.descriptor_cache import DescriptorCache, array_hash
 from doap_tf.evaluation.greedy import greedy_count, greedy_matches
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import EXAMPLES, Examples, Plots, Result
+from doap_tf.evaluation.seen import image_sequence, what_was_seen
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import check_detector, detect
 from doap_tf.features.frames import inside, transform_frames
@@ -133,13 +134,14 @@ class Oxford:
         for by_sequence in scores.values():
             means = [values["mean"] for values in by_sequence.values()]
             by_sequence["mean"] = float(np.mean(means))
+        names = [folder.resolve().name for folder in self._folders]
         return Result(
             benchmark="oxford",
             protocol=f"{', '.join(self._detectors)} frames, "
             f"patches at {magnification:g}× ({whose}), "
             f"greedy one-to-one matches, overlap error below {1 - _OVERLAP} at a radius of "
             f"{_NORMALISED_RADIUS:.0f} pixels; average precision by {self._method}",
-            split=",".join(folder.resolve().name for folder in self._folders),
+            split=",".join(names),
             seed=None,
             model=model,
             scores=scores,
@@ -151,6 +153,7 @@ class Oxford:
                 }
                 for detector, by_sequence in scores.items()
             },
+            seen=what_was_seen(model, map(image_sequence, names)),
         )
 
     def _magnification_for(self, model: Model) -> tuple[float, str]:

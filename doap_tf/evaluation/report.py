@@ -68,10 +68,14 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
 
 
 def protocols(results: Sequence[Result]) -> list[str]:
-    """Returns the protocol of results as a sentence, or one for each model where they differ."""
+    """Returns the protocol of results as a sentence, or one for each model where they differ.
+
+    What models have seen of the benchmark follows.
+    """
+    seen = [result.seen for result in results if result.seen]
     if len({result.protocol for result in results}) == 1:
-        return [f"{results[0].protocol}."]
-    return [f"{result.model.name}: {result.protocol}." for result in results]
+        return [f"{results[0].protocol}.", *seen]
+    return [*(f"{result.model.name}: {result.protocol}." for result in results), *seen]
 
 
 def comparison_tables(results: Sequence[Result]) -> list[Table]:

@@ -99,6 +99,7 @@ class Result:
         summary: Columns of the comparison table.
         plots: Material for plots.
         details: Columns of further tables, by their titles.
+        seen: A sentence on what the model has seen of the benchmark; empty if nothing.
     """
 
     benchmark: str
@@ -110,12 +111,14 @@ class Result:
     summary: dict[str, float]
     plots: Plots = dataclasses.field(default_factory=Plots)
     details: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
+    seen: str = ""
 
     def record(self) -> dict[str, Any]:
         """Returns what is written as JSON."""
         return {
             "benchmark": self.benchmark,
             "protocol": self.protocol,
+            "seen": self.seen,
             "split": self.split,
             "seed": self.seed,
             "model": self.model.name,

@@ -12,6 +12,7 @@ from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import Plots, Result
+from doap_tf.evaluation.seen import what_was_seen
 from doap_tf.metrics import false_positive_rate, paired_distances, roc_auc
 from doap_tf.metrics.distances import blocks
 from doap_tf.progress import progress
@@ -61,22 +62,27 @@ class UBC:
             }
             read = functools.partial(_read_pairs, folder, pairs.patch_ids)
             plots |= Plots.of_pairs(name, distances, pairs.matches, read)
-        summary = {f"FPR95 {name}": values["fpr95"] for name, values in scores.items()}
-        trained_on = training_set(model)
-        unseen = [values["fpr95"] for name, values in scores.items() if name != trained_on]
-        if unseen:
-            summary["FPR95 mean"] = float(np.mean(unseen))
+        trained_on = training_sets(model)
+        summary = {
+            f"FPR95 {name}": values["fpr95"]
+            for name, values in scores.items()
+            if name not in trained_on
+        }
+        if summary:
+            summary["FPR95 mean"] = float(np.mean(list(summary.values())))
         return Result(
             benchmark="ubc",
             protocol=f"UBC PhotoTour, {PAIRS_FILE}: false positive rate at 95 % recall, ties "
-            "accepted together"
-            + (f"; trained on {trained_on}, which the mean leaves out" if trained_on else ""),
+            "accepted together; scenes that a network was trained on are left out of its row",
             split=",".join(scores),
             seed=None,
             model=model,
             scores=scores,
             summary=summary,
             plots=plots,
+            seen=f"{model.name} was trained on {', '.join(trained_on)}."
+            if trained_on
+            else what_was_seen(model, [f"ubc_phototour/{name}" for name in scores]),
         )
 
     def _distances(self, folder: pathlib.Path, model: Model) -> np.ndarray:
@@ -108,28 +114,31 @@ def _read_pairs(folder: pathlib.Path, patch_ids: np.ndarray, chosen: np.ndarray)
     return read_patches(folder, ids.ravel()).reshape(*ids.shape, PATCH, PATCH)
 
 
-def training_set(model: Model) -> str | None:
-    """Returns the training set of a model if its name or its training record names just one."""
-    for text in (model.name, str(model.training.get("data", ""))):
+def training_sets(model: Model) -> list[str]:
+    """Returns the sets that a model's name, or else what is known of its training, names."""
+    for text in (model.name, model.training.get("data", "")):
         named = [name for name in SETS if name in text]
         if named:
-            return named[0] if len(named) == 1 else None
-    return None
+            return named
+    return []
 
 
 def train_test_scores(results: Sequence[Result]) -> dict[str, dict[str, float]]:
     """Returns FPR95 for the six pairs of training and test set, as in the paper, by method.
 
-    Models whose names differ only in the training set are one method; a model without a training
-    set has the same score for both training sets.
+    Models whose names differ only in the training set are one method; a model that was trained on
+    none of the sets has the same score for both training sets.
     """
     pairs = [(train, test) for test in SETS for train in SETS if train != test]
     methods: dict[str, dict[str, float]] = {}
     for result in results:
-        trained_on = training_set(result.model)
-        method = result.model.name.replace(trained_on or "", "*" if trained_on else "")
+        trained_on = training_sets(result.model)
+        method = result.model.name
+        for name in trained_on:
+            method = method.replace(name, "*")
         for train, test in pairs:
-            if test in result.scores and trained_on in (None, train):
+            unseen = test in result.scores and test not in trained_on
+            if unseen and (not trained_on or train in trained_on):
                 column = f"{train} → {test}"
                 methods.setdefault(method, {})[column] = result.scores[test]["fpr95"]
     return {

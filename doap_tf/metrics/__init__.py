@@ -16,8 +16,6 @@ from doap_tf.metrics.distances import (
     nearest_both_ways,
     paired_distances,
 )
-from doap_tf.metrics.distinct_places import distinct_places
-from doap_tf.metrics.mean_interval import mean_interval
 from doap_tf.metrics.nearest_neighbours import match, matching_average_precision
 from doap_tf.metrics.retrieval import retrieval_average_precisions
 from doap_tf.metrics.verification import false_positive_rate, roc_auc, roc_curve
@@ -28,11 +26,9 @@ __all__ = [
     "average_precision",
     "average_precision_of_ranks",
     "distance_matrix",
-    "distinct_places",
     "false_positive_rate",
     "match",
     "matching_average_precision",
-    "mean_interval",
     "nearest",
     "nearest_both_ways",
     "paired_distances",

@@ -6,6 +6,8 @@ import numpy as np
 
 from doap_tf.metrics.average_precision import checked_list, distinct_ends
 
+TIES = ("half", "in_order")
+
 
 def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: float = 0.95) -> float:
     """Returns the false positive rate at a recall: FPR95 by default.
@@ -27,14 +29,21 @@ def false_positive_rate(distances: np.ndarray, matches: np.ndarray, recall: floa
     return float((distances[~matches] <= threshold).mean())
 
 
-def roc_auc(distances: np.ndarray, matches: np.ndarray) -> float:
-    """Returns the area under the ROC curve; ties count half.
+def roc_auc(distances: np.ndarray, matches: np.ndarray, ties: str = "half") -> float:
+    """Returns the area under the ROC curve.
 
     Args:
         distances: [N].
         matches: bool [N], which pairs match; some must and some must not.
+        ties: How equal distances count: `half`, as in scikit-learn, whatever their order; or
+            `in_order`, the earlier one as the nearer, as in HPatches' Python code.
     """
     distances, matches = _checked_pairs(distances, matches)
+    if ties not in TIES:
+        raise ValueError(f"ties must be one of {', '.join(TIES)}, not {ties!r}.")
+    if ties == "in_order":
+        ranked = matches[np.argsort(distances, kind="stable")]
+        return float(1 - np.cumsum(~ranked)[ranked].mean() / np.count_nonzero(~ranked))
     others = np.sort(distances[~matches])
     nearer = np.searchsorted(others, distances[matches], side="left")
     not_farther = np.searchsorted(others, distances[matches], side="right")

@@ -40,6 +40,7 @@ def test_record_has_the_fields_that_are_fixed(results, folder):
     assert list(record) == [
         "benchmark",
         "protocol",
+        "seen",
         "split",
         "seed",
         "model",
@@ -86,7 +87,11 @@ def test_details_are_the_means_of_the_summary(results):
     verification = tables["Verification, imbalanced, AP"].values()
     assert sum(verification) / 6 == pytest.approx(tables["Summary"]["verification"])
     bars = results[0].plots.bars
-    assert [bar.value for bar in bars.values()] == list(results[0].summary.values())
+    summary = results[0].summary
+    flat = [tables["Matching, mAP"][f"{level}, flat mean"] for level in ("easy", "hard", "tough")]
+    assert sum(flat) / 3 == pytest.approx(summary["matching, flat"])
+    shown = [value for name, value in summary.items() if name != "matching, flat"]
+    assert [bar.value for bar in bars.values()] == shown
 
 
 def test_protocols_that_differ_are_all_shown(tmp_path):
@@ -94,16 +99,18 @@ def test_protocols_that_differ_are_all_shown(tmp_path):
     assert protocols([first, second]) == ["p."]
     other = dataclasses.replace(second, protocol="q")
     assert protocols([first, other]) == ["one: p.", "two: q."]
+    other = dataclasses.replace(other, seen="two was trained on liberty.")
+    assert protocols([first, other]) == ["one: p.", "two: q.", other.seen]
     folder = write_report([first, other], tmp_path)
     for name in ("scores.md", "index.html"):
         text = (folder / name).read_text("utf-8")
-        assert "one: p." in text and "two: q." in text
+        assert "one: p." in text and "two: q." in text and other.seen in text
 
 
 def test_markdown_compares_the_models(results, folder):
     text = (folder / "scores.md").read_text("utf-8")
     matching = f"{100 * results[0].summary['matching']:.2f}"
-    assert "| model | verification | matching | retrieval |" in text
+    assert "| model | verification | matching | matching, flat | retrieval |" in text
     assert re.search(rf"^\| numbers \|.* {matching} \|", text, re.MULTILINE)
 
 

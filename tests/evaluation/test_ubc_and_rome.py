@@ -1,11 +1,13 @@
 """UBC PhotoTour and RomePatches on generated files in their layouts."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import sklearn.metrics
 
 from doap_tf.errors import InputError
-from doap_tf.evaluation import UBC, Model, Rome
+from doap_tf.evaluation import UBC, Model, Rome, load_model
 from doap_tf.evaluation.ubc import train_test_scores
 from doap_tf.metrics import NORM_HAMMING, NORM_L2
 from tests import layouts
@@ -67,7 +69,22 @@ def test_training_set_from_the_record(tmp_path):
     layouts.write_ubc(tmp_path / "liberty", groups=30, pairs=40)
     model = Model("mine", Reader(), {"data": "ubc_phototour/liberty", "batch_size": 512})
     result = UBC(tmp_path, tmp_path / "cache").evaluate(model)
-    assert "FPR95 mean" not in result.summary and "trained on liberty" in result.protocol
+    assert result.summary == {} and result.seen == "mine was trained on liberty."
+
+
+def test_scenes_that_a_shipped_network_was_trained_on_have_empty_cells(tmp_path):
+    for seed, name in enumerate(("liberty", "notredame")):
+        layouts.write_ubc(tmp_path / name, groups=30, pairs=40, seed=seed)
+    shipped = dataclasses.replace(load_model("doap-tiny-256b"), descriptor=Reader())
+    unknown = Model("mystery", Reader())
+    first, second = map(UBC(tmp_path, tmp_path / "cache").evaluate, (shipped, unknown))
+    assert list(first.summary) == ["FPR95 liberty", "FPR95 mean"]
+    assert first.seen == "doap-tiny-256b was trained on notredame."
+    assert first.record()["seen"] == first.seen
+    assert "What mystery was trained on is not known" in second.seen
+    table = train_test_scores([first, second])
+    assert list(table["doap-tiny-256b"]) == ["notredame → liberty", "mean"]
+    assert len(table["mystery"]) == 5
 
 
 def test_missing_pairs_are_named(tmp_path):

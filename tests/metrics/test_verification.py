@@ -87,8 +87,23 @@ def test_area_and_curve_are_scikit_learns(entries):
     np.testing.assert_allclose(found[1], true)
 
 
+@settings(deadline=None)
+@given(pairs)
+def test_area_with_ties_in_order_is_that_of_distinct_distances(entries):
+    distances, matches = map(np.array, zip(*entries, strict=True))
+    distinct = distances + np.arange(len(distances)) / len(distances)
+    assert roc_auc(distances, matches, ties="in_order") == pytest.approx(
+        sklearn.metrics.roc_auc_score(matches, -distinct)
+    )
+
+
 def test_equal_distances_are_chance():
-    assert roc_auc(np.ones(10), np.arange(10) < 5) == 0.5
+    matches = np.arange(10) < 5
+    assert roc_auc(np.ones(10), matches) == 0.5
+    assert roc_auc(np.ones(10), matches, ties="in_order") == 1
+    assert roc_auc(np.ones(10), ~matches, ties="in_order") == 0
+    with pytest.raises(ValueError, match="ties must be one of half, in_order, not 'last'"):
+        roc_auc(np.ones(10), matches, ties="last")
 
 
 @pytest.mark.parametrize("measure", [false_positive_rate, roc_auc, roc_curve])

@@ -135,9 +135,9 @@ def test_every_shipped_network_is_what_its_flag_file_trains(flag_file, tmp_path)
 
 
 @pytest.mark.parametrize("flag_file", PAPER, ids=lambda file: file.stem)
-def test_the_paper_trains_on_all_the_data(flag_file):
+def test_the_paper_trains_on_all_the_data_in_float32(flag_file):
     given = flag_file.read_text().splitlines()
-    assert "--validation_fraction=0" in given
+    assert "--validation_fraction=0" in given and "--precision=float32" in given
     assert ("--transformer_rate=0.01" in given) == ("--spatial_transformer" in given)
 
 

@@ -14,13 +14,14 @@ from doap_tf.drawing.plots import Bar
 from doap_tf.errors import InputError
 from doap_tf.evaluation.descriptor_cache import DescriptorCache
 from doap_tf.evaluation.hpatches import tasks as rules
-from doap_tf.evaluation.hpatches.matching_task import evaluate_matching
+from doap_tf.evaluation.hpatches.matching_task import KINDS, evaluate_matching
 from doap_tf.evaluation.hpatches.patch_sequences import LEVELS, PatchSequences
 from doap_tf.evaluation.hpatches.retrieval_task import evaluate_retrieval
 from doap_tf.evaluation.hpatches.strip_descriptors import StripDescriptors
 from doap_tf.evaluation.hpatches.verification_task import evaluate_verification
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import Plots, Result
+from doap_tf.evaluation.seen import what_was_seen
 from doap_tf.files import write_atomically
 
 TASKS = ("verification", "matching", "retrieval")
@@ -87,6 +88,8 @@ class HPatches:
         if "matching" in self._tasks:
             scores["matching"], task_plots = evaluate_matching(descriptors, *options)
             summary["matching"] = scores["matching"]["mean"]
+            if _has_both_kinds(scores):
+                summary["matching, flat"] = scores["matching"]["flat_mean"]
             plots |= task_plots
         if self._retrieval is not None:
             scores["retrieval"] = evaluate_retrieval(descriptors, self._retrieval, *options)
@@ -101,6 +104,9 @@ class HPatches:
             summary=summary,
             plots=plots | Plots(bars=_bars(scores, summary)),
             details=_details(scores),
+            seen=what_was_seen(
+                model, [f"{self._sequences.name}/{name}" for name in self._sequences.lengths]
+            ),
         )
 
     def _protocol(self) -> str:
@@ -111,8 +117,9 @@ class HPatches:
         )
         return (
             f"HPatches tasks on {len(self._sequences.lengths)} sequences: "
-            f"{', '.join(self._tasks)}; matching averaged over kinds of change; average precision "
-            f"by {self._method}; {tasks}; "
+            f"{', '.join(self._tasks)}; matching averaged over illumination and viewpoint "
+            "sequences, then over the two, as in HPatches' MATLAB code, and flat over all "
+            f"sequences, as in its Python code; average precision by {self._method}; {tasks}; "
             f"{'ZCA and power-law' if self._normalise else 'no'} normalisation"
         )
 
@@ -159,10 +166,16 @@ def _verification_columns(scores: dict[str, Any], measure: str) -> dict[tuple[st
 
 def _matching_columns(scores: dict[str, Any]) -> dict[tuple[str, str], float]:
     """Returns scores by level and kind of change where there are both kinds, else means only."""
-    kinds = [name for name in scores["matching"]["easy"] if name != "sequences"]
-    if len(kinds) < 3:
-        kinds = ["mean"]
-    return {(level, kind): scores["matching"][level][kind] for level in LEVELS for kind in kinds}
+    kinds = ["mean", "flat_mean", *KINDS] if _has_both_kinds(scores) else ["mean"]
+    return {
+        (level, kind.replace("_", " ")): scores["matching"][level][kind]
+        for level in LEVELS
+        for kind in kinds
+    }
+
+
+def _has_both_kinds(scores: dict[str, Any]) -> bool:
+    return set(KINDS) <= scores["matching"]["easy"].keys()
 
 
 def _bars(scores: dict[str, Any], summary: dict[str, float]) -> dict[str, Bar]:
@@ -173,7 +186,7 @@ def _bars(scores: dict[str, Any], summary: dict[str, float]) -> dict[str, Bar]:
         bars["Patch verification, imbalanced AP [%]"] = Bar(summary["verification"], marks)
     if "matching" in scores:
         by_kind = _matching_columns(scores)
-        marks = {name: v for name, v in by_kind.items() if name[1] != "mean"} or by_kind
+        marks = {name: v for name, v in by_kind.items() if name[1] in KINDS} or by_kind
         bars["Image matching, mAP [%]"] = Bar(summary["matching"], marks)
     if "retrieval" in scores:
         marks = {(level, "mean"): scores["retrieval"][level]["mean"] for level in LEVELS}
@@ -188,6 +201,7 @@ def _details(scores: dict[str, Any]) -> dict[str, dict[str, float]]:
         for measure, title in (
             ("imbalanced_ap", "imbalanced, AP"),
             ("balanced_auc", "balanced, AUC"),
+            ("balanced_auc_in_order", "balanced, AUC, ties in order as in HPatches' code"),
         ):
             columns[f"Verification, {title}"] = _verification_columns(scores, measure)
     if "matching" in scores:

@@ -14,7 +14,7 @@ from doap_tf.parallel import parallel_map
 from doap_tf.progress import progress
 from doap_tf.readers.strips import PATCH
 
-_KINDS = {"i_": "illumination", "v_": "viewpoint"}
+KINDS = ("illumination", "viewpoint")
 _EXAMPLE_LEVEL = "hard"
 
 
@@ -60,17 +60,29 @@ def evaluate_matching(
 
 
 def _scores(precisions: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """Averages by level: over sequences of each kind of change, then over the kinds."""
+    """Averages by level and over levels.
+
+    "mean" is over the sequences of each kind of change, then over the kinds, as in the MATLAB code
+    of HPatches' article; "flat_mean" is over all sequences, as in its Python code.
+    """
+    kinds = {f"{kind[0]}_": kind for kind in KINDS}
     scores: dict[str, Any] = {}
     for level, by_sequence in precisions.items():
         by_kind = collections.defaultdict(list)
         for name, value in by_sequence.items():
-            by_kind[_KINDS.get(name[:2], "other")].append(value)
+            by_kind[kinds.get(name[:2], "other")].append(value)
         means = {kind: float(np.mean(by_kind[kind])) for kind in sorted(by_kind)}
-        mean = float(np.mean(list(means.values())))
-        scores[level] = {"mean": mean, **means, "sequences": by_sequence}
-    scores["mean"] = float(np.mean([scores[level]["mean"] for level in LEVELS]))
-    return scores
+        scores[level] = {
+            "mean": float(np.mean(list(means.values()))),
+            "flat_mean": float(np.mean(list(by_sequence.values()))),
+            **means,
+            "sequences": by_sequence,
+        }
+    overall = {
+        name: float(np.mean([scores[level][name] for level in LEVELS]))
+        for name in ("mean", "flat_mean")
+    }
+    return scores | overall
 
 
 def _plots(

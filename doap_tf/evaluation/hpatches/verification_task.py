@@ -43,13 +43,14 @@ def evaluate_verification(
             balanced, imbalanced = _labelled(others, positives), _labelled(others, few)
             scores[level][kind] = {
                 "balanced_auc": roc_auc(*balanced),
+                "balanced_auc_in_order": roc_auc(*balanced, ties="in_order"),
                 "imbalanced_ap": average_precision(*imbalanced, method),
             }
             name = f"verification, {kind.replace('_', ' ')}, {level}"
             plots.roc[name] = Curve.thinned(*roc_curve(*balanced))
             precision, recall = precision_recall_curve(*imbalanced)
             plots.precision_recall[name] = Curve.thinned(recall, precision)
-    for protocol in ("balanced_auc", "imbalanced_ap"):
+    for protocol in ("balanced_auc", "balanced_auc_in_order", "imbalanced_ap"):
         values = [scores[level][kind][protocol] for level in LEVELS for kind in kinds]
         scores[f"mean_{protocol}"] = float(np.mean(values))
     return scores, plots

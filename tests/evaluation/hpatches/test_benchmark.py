@@ -52,12 +52,13 @@ def test_matching_is_the_plain_one(known, norm, memory_mb, tmp_path):
         assert scores[level]["mean"] == pytest.approx(value, abs=1e-12)
         assert scores[level]["illumination"] == by_sequence["i_lamp"]
         assert scores[level]["viewpoint"] == (by_sequence["v_wall"] + by_sequence["v_tree"]) / 2
+        assert scores[level]["flat_mean"] == pytest.approx(np.mean(list(by_sequence.values())))
     assert scores["mean"] == pytest.approx(np.mean(list(expected.values())))
     assert scores["tough"]["mean"] < 1
 
 
 def test_matching_averages_kinds_of_change_alike(tmp_path):
-    """One sequence all right, three all wrong of the other kind: one half, not a quarter."""
+    """One sequence all right, three all wrong of the other kind: one half; a quarter if flat."""
     codes = np.arange(4)[:, None] * np.full(WIDTH, 10)
     wrong = {strip: codes if strip == "ref" else np.roll(codes, 1, axis=0) for strip in STRIPS}
     write_sequence(tmp_path / "data" / "i_right", dict.fromkeys(STRIPS, codes))
@@ -66,6 +67,7 @@ def test_matching_averages_kinds_of_change_alike(tmp_path):
     benchmark = HPatches(PatchSequences(tmp_path / "data"), tmp_path, tasks=["matching"])
     scores = benchmark.evaluate(Model("reader", Reader())).scores["matching"]
     assert (scores["mean"], scores["hard"]["mean"]) == (0.5, 0.5)
+    assert (scores["flat_mean"], scores["hard"]["flat_mean"]) == (0.25, 0.25)
 
 
 def test_matching_known_answers(tmp_path):
@@ -146,6 +148,7 @@ def test_perfect_descriptors_score_one(known, tmp_path):
     # Drawn negatives from "other" sequences may be the patch itself, by the official rule.
     assert result.scores["verification"]["easy"]["same_sequence"] == {
         "balanced_auc": 1.0,
+        "balanced_auc_in_order": 1.0,
         "imbalanced_ap": 1.0,
     }
 
