@@ -2,23 +2,26 @@
 
 python benchmarks/match_pairs.py --data=DATA --max_keypoints=1000,4000,8000 --output=pairs.jsonl
 python benchmarks/match_pairs.py --data=oxford --pairs=graf/3 --models=learned:doap-128,rootsift
-python benchmarks/match_pairs.py --data=oxford --models=doap-128 --magnifications=14,8+28 --by_pair
+python benchmarks/match_pairs.py --data=oxford --models=doap-128,rootsift --magnifications=14,8+28
 
 A model is DETECTOR:DESCRIPTOR, or a descriptor alone on DoG keypoints. Detectors are those of
 match_main.py, with `_upright` behind them for upright keypoints, OpenCV's orb and akaze, and the
-peers aliked and r2d2, whose descriptors are called `own`.
+peers aliked and r2d2, whose descriptors are called `own`. Magnifications go for every descriptor on
+patches; without one, SIFT and RootSIFT are OpenCV's own.
 
 - repeated: share of the keypoints in the common area that the other image has within the tolerance.
 - found: how many keypoints of the first image the second has within the tolerance, one to one, at
   nearly their scale and orientation. Right matches may be more, as only their positions are judged.
 - right: number of mutual nearest neighbours that the homography maps to within the tolerance of
-  each other; share: of all matches.
+  each other; places: those at distinct places, one in 3 px; share: right ones of all matches.
 - AUC: area under the curve of homographies with a mean corner error below 0 to 1, 3, 5 px, as
-  `Verifier("homography")` estimates them; H: how many are within 5 px; corners: the median error.
+  `Verifier("homography")` estimates them; H: how many are within 5 px.
 - detect, describe: median seconds for the second images of the pairs, at the largest number of
   keypoints; smaller numbers are the strongest of these. Peers describe while they detect.
 
-Numbers are summed over the pairs, shares averaged.
+Numbers are summed over the pairs, shares averaged. In brackets: 95 % intervals, by drawing the
+pairs again. With --baseline a second table has the differences from it on the same pairs; one whose
+interval contains 0 is no gain.
 """
 
 import functools
@@ -45,6 +48,7 @@ from doap_tf import command_line
 from doap_tf.drawing.matches import draw_matches
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table
+from doap_tf.environment import git_revision
 from doap_tf.errors import InputError
 from doap_tf.evaluation import two_view_scores
 from doap_tf.features.detectors import Detections, detect
@@ -80,7 +84,6 @@ _OPENCV: dict[str, Callable[[int | None], cv2.Feature2D]] = {
     "akaze": lambda count: cv2.xfeatures2d.AKAZE.create(),
 }
 _UPRIGHT = "_upright"
-_FIXED = ("sift", "rootsift", "own")  # descriptors whose magnification is fixed
 _LIMITS = (1, 3, 5)  # of corner errors, in pixels
 
 flags.DEFINE_string("data", None, "Folder of image sequences, or of such folders.", required=True)
@@ -95,6 +98,7 @@ flags.DEFINE_list(
     "tolerances", ["3"], "Distances in pixels of right matches; the first is that of repeated."
 )
 flags.DEFINE_list("max_keypoints", ["4000"], "Numbers of the strongest keypoints; 0 for all.")
+flags.DEFINE_string("baseline", None, "Model, as the table names it, to compare the others with.")
 flags.DEFINE_string("aliked", None, "Folder of ALIKED's repository.")
 flags.DEFINE_string("r2d2", None, "Folder of R2D2's repository.")
 flags.DEFINE_string("output", None, "File of JSON lines to add to; what it has is not repeated.")
@@ -157,6 +161,8 @@ def main(argv: Sequence[str]) -> None:
     tolerances = _numbers("tolerances", FLAGS.tolerances)
     counts = [int(count) for count in _numbers("max_keypoints", FLAGS.max_keypoints, least=0)]
     names, pairs = _names(), _pairs()
+    if FLAGS.baseline and FLAGS.baseline not in names:
+        raise InputError(f"--baseline must be one of {', '.join(names)}, not {FLAGS.baseline!r}.")
     records = _read_records(tolerances)
     missing = [key for key in itertools.product(names, pairs, counts) if key not in records]
     # All are loaded before the first is used, so that mistakes show at once; detectors before
@@ -174,9 +180,17 @@ def main(argv: Sequence[str]) -> None:
         _append(record)
     for count in counts:
         title = f"{count:,} keypoints" if count else "all keypoints"
-        _print(title, {name: [records[name, pair, count] for pair in pairs] for name in names})
-        for pair in pairs if FLAGS.by_pair else ():
-            _print(f"{pair}, {title}", {name: [records[name, pair, count]] for name in names})
+        rows = {name: [records[name, pair, count] for pair in pairs] for name in names}
+        _print(title, {name: _row(each) for name, each in rows.items()})
+        if FLAGS.baseline:
+            differences = {
+                name: _differences(each, rows[FLAGS.baseline])
+                for name, each in rows.items()
+                if name != FLAGS.baseline
+            }
+            _print(f"{title}, minus {FLAGS.baseline}", differences)
+        for number, pair in enumerate(pairs if FLAGS.by_pair else ()):
+            _print(f"{pair}, {title}", {name: _row([each[number]]) for name, each in rows.items()})
 
 
 def _measure(
@@ -207,6 +221,7 @@ def _measure(
                     "keypoints": count,
                     "tolerances": tolerances,
                     **_scores(pair, scene.homographies[number - 2], tolerances),
+                    "git_revision": git_revision(),
                     "clock": FLAGS.clock,
                     "seconds": two.seconds if count == largest else None,
                 }
@@ -228,39 +243,76 @@ def _scores(
         ],
         "matches": len(errors),
         "right": [int(np.sum(errors <= tolerance)) for tolerance in tolerances],
+        "places": [
+            two_view_scores.distinct_places(pair.points1[errors <= tolerance])
+            for tolerance in tolerances
+        ],
         "corner_error": corners if np.isfinite(corners) else None,
     }
 
 
-def _print(title: str, rows: Mapping[str, Sequence[_Record]]) -> None:
-    table = Table({name: _row(records) for name, records in rows.items()}, title)
-    print(table.markdown() + "\n", flush=True)
+def _print(title: str, rows: Mapping[str, Mapping[str, str]]) -> None:
+    print(Table(rows, title).markdown() + "\n", flush=True)
+
+
+def _figures(records: Sequence[_Record]) -> dict[str, float]:
+    """What a table shows of the pairs of one model."""
+    corners = np.array([record["corner_error"] for record in records], float)
+    corners = np.nan_to_num(corners, nan=np.inf)  # None, that is, no homography
+    figures = {"repeated": float(np.mean([record["repeated"] for record in records]))}
+    for index, tolerance in enumerate(records[0]["tolerances"]):
+        for name in ("found", "right", "places"):
+            total = sum(record[name][index] for record in records)
+            figures[f"{name}, {tolerance:g} px"] = total
+        shares = [record["right"][index] / max(record["matches"], 1) for record in records]
+        figures[f"share, {tolerance:g} px"] = float(np.mean(shares))
+    for limit in _LIMITS:
+        area = two_view_scores.area_under_curve(corners, limit)
+        figures[f"AUC {limit} px"] = float(area)
+    return figures | {"H": int(np.sum(corners <= _LIMITS[-1]))}
 
 
 def _row(records: Sequence[_Record]) -> dict[str, str]:
-    """The columns of a table for the pairs of one model."""
-    right = np.array([record["right"] for record in records])
-    shares = right / np.maximum([[record["matches"]] for record in records], 1)
-    found = np.sum([record["found"] for record in records], axis=0)
-    corners = np.array([record["corner_error"] for record in records], float)
-    corners = np.nan_to_num(corners, nan=np.inf)  # None, that is, no homography
-    row = {"repeated": _share(np.mean([record["repeated"] for record in records]))}
-    for index, tolerance in enumerate(records[0]["tolerances"]):
-        row[f"found, {tolerance:g} px"] = f"{found[index]:,}"
-        row[f"right, {tolerance:g} px"] = f"{right[:, index].sum():,}"
-        row[f"share, {tolerance:g} px"] = _share(shares[:, index].mean())
-    for limit in _LIMITS:
-        row[f"AUC {limit} px"] = _share(two_view_scores.area_under_curve(corners, limit))
-    row["H"] = str(np.sum(corners <= _LIMITS[-1]))
-    row["corners"] = f"{np.median(corners):.2f}"
+    """The columns of a table for the pairs of one model, with intervals where there are several."""
+    row = {name: _form(value) for name, value in _figures(records).items()}
+    if len(records) > 1:
+        for name, (low, high) in _intervals(lambda rows: _drawn(records, rows), records).items():
+            row[name] += f" ({_form(low)}–{_form(high)})"
     if all(record["seconds"] and record["clock"] == FLAGS.clock for record in records):
         detect_seconds, describe_seconds = np.median([each["seconds"] for each in records], axis=0)
         row["detect"], row["describe"] = f"{detect_seconds:.2f}", f"{describe_seconds:.2f}"
     return row
 
 
-def _share(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
+def _differences(records: Sequence[_Record], others: Sequence[_Record]) -> dict[str, str]:
+    """The columns of a table of differences from other results on the same pairs."""
+    theirs = _figures(others)
+    differences = {name: value - theirs[name] for name, value in _figures(records).items()}
+    intervals = _intervals(lambda rows: _drawn(records, rows) - _drawn(others, rows), records)
+    return {
+        name: f"{_form(value, '+')} ({' … '.join(_form(end, '+') for end in intervals[name])})"
+        for name, value in differences.items()
+    }
+
+
+def _drawn(records: Sequence[_Record], rows: np.ndarray) -> np.ndarray:
+    return np.array(list(_figures([records[row] for row in rows]).values()))
+
+
+def _intervals(
+    statistic: Callable[[np.ndarray], np.ndarray], records: Sequence[_Record]
+) -> dict[str, np.ndarray]:
+    """Bounds [2] of every figure, rounded as the figure is."""
+    bounds = two_view_scores.bootstrap_interval(statistic, len(records)).T
+    figures = _figures(records)
+    return {
+        name: bound.round().astype(int) if isinstance(value, int) else bound
+        for (name, value), bound in zip(figures.items(), bounds, strict=True)
+    }
+
+
+def _form(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f}" if isinstance(value, float) else f"{value:{sign},}"
 
 
 def _numbers(flag: str, values: Sequence[str], least: float = np.nextafter(0, 1)) -> list[float]:
@@ -288,7 +340,7 @@ def _names() -> dict[str, tuple[str, str, list[float] | None]]:
         if not colon:
             detector, descriptor = "dog", model
         name = f"{detector}:{descriptor}"
-        if descriptor in _FIXED or not magnifications:
+        if descriptor == "own" or not magnifications:
             names[name] = detector, descriptor, None
             continue
         for pooled in magnifications:
@@ -354,7 +406,9 @@ def _read_records(tolerances: Sequence[float]) -> dict[_Key, _Record]:
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     try:
         records = [json.loads(line) for line in lines]
-        return {_key(each): each for each in records if each["tolerances"] == tolerances}
+        known = {_key(each): each for each in records if each["tolerances"] == tolerances}
+        _ = [each["places"] for each in known.values()]
+        return known
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(
             f"{path} does not hold results of this command ({error}); give another --output."

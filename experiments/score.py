@@ -1,17 +1,19 @@
 """Scores networks and handcrafted descriptors on folders of patch groups.
 
-python experiments/score.py --groups=groups/hseq32,groups/oxford32 --models=doap-128,doap-256b
-python experiments/score.py --groups=groups/hseq65,groups/oxford65 --models=sift,rootsift
+python experiments/score.py --groups=groups/hseq65-14,groups/oxford65-14 --models=doap-128,rootsift
+python experiments/score.py --groups=groups8/hseq65-8+groups28/hseq65-28 --models=doap-128,rootsift
 python experiments/score.py --groups=groups5/hseq32 --models=runs/a/model.keras+runs/b/model.keras
 
-Groups are cut by experiments/prepare.sh: networks take those of their size, handcrafted descriptors
-the 65 pixels at HPatches' magnification. Networks joined by + are an ensemble: their descriptors
-lie side by side.
+Groups are cut by experiments/prepare.sh; all descriptors take patches of any size. Folders joined
+by + hold the same groups at several magnifications, over which descriptors are pooled. Models
+joined by + are an ensemble: their descriptors lie side by side.
 """
 
+import dataclasses
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
@@ -20,11 +22,12 @@ from absl import flags
 from group_scores import group_scores
 
 from doap_tf import command_line
+from doap_tf.descriptors.pooled_descriptor import pool
 from doap_tf.errors import InputError
 from doap_tf.zoo import load_descriptor
 
 FLAGS = flags.FLAGS
-flags.DEFINE_list("groups", None, "Folders of patch groups.", required=True)
+flags.DEFINE_list("groups", None, "Folders of patch groups; + pools over them.", required=True)
 flags.DEFINE_list(
     "models", None, "Names or paths of networks, or of baselines; + joins them.", required=True
 )
@@ -43,17 +46,43 @@ class Ensemble:
         return np.concatenate([member.describe(patches) for member in self._members], axis=1)
 
 
+class Described:
+    """Descriptors of numbered patches: a patch of 2×2 pixels holds the number of its row."""
+
+    def __init__(self, rows: np.ndarray, norm: int):
+        self._rows = rows
+        self.norm = norm
+
+    def describe(self, patches: np.ndarray) -> np.ndarray:
+        return self._rows[patches.reshape(-1, 4).view(np.int32)[:, 0]]
+
+
 def main(argv: Sequence[str]) -> None:
     del argv
-    from doap_tf.data import PatchGroups
     from doap_tf.drawing.tables import score_table
     from doap_tf.training.validation import Validation
 
     models = {names: Ensemble(names) for names in FLAGS.models}
-    for folder in FLAGS.groups:
-        validation = Validation(PatchGroups.load(folder))
-        rows = {names: group_scores(model, validation) for names, model in models.items()}
-        print(f"\n{folder}:\n{score_table(rows)}", flush=True)
+    for folders in FLAGS.groups:
+        cut = _load(folders)
+        numbers = np.arange(len(cut[0].patches), dtype=np.int32)
+        numbered = dataclasses.replace(cut[0], patches=numbers.view(np.uint8).reshape(-1, 2, 2))
+        rows = {}
+        for names, model in models.items():
+            described = [model.describe(groups.patches) for groups in cut]
+            pooled = described[0] if len(cut) == 1 else pool(np.stack(described), model.norm)
+            rows[names] = group_scores(Described(pooled, model.norm), Validation(numbered))
+        print(f"\n{folders}:\n{score_table(rows)}", flush=True)
+
+
+def _load(folders: str) -> list[Any]:
+    """Returns the same groups at the magnifications of several folders, joined by +."""
+    from doap_tf.data import PatchGroups
+
+    first, *others = cut = [PatchGroups.load(folder) for folder in folders.split("+")]
+    if any(not np.array_equal(each.group, first.group) for each in others):
+        raise InputError(f"{folders}: only folders of the same groups are pooled.")
+    return cut
 
 
 if __name__ == "__main__":

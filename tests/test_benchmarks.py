@@ -16,6 +16,7 @@ from absl.testing import flagsaver
 from scipy.spatial.distance import cdist
 
 from doap_tf.data import PatchGroups
+from doap_tf.evaluation.two_view_scores import distinct_places
 from doap_tf.features import detect
 from doap_tf.features.frames import similarity_frames, transform_frames
 from doap_tf.matching import DescriptorExtractor
@@ -166,18 +167,27 @@ def mapped(points, homography):
     return cv2.perspectiveTransform(points[None], homography)[0]
 
 
+def number(cell):
+    """The figure of a cell, without its interval."""
+    return float(cell.split(" (")[0].replace(",", ""))
+
+
 def test_pairs_of_images(tmp_path):
     written = write_image_sequences(tmp_path / "some", ["graf", "boat"], size=(150, 190))
     arguments = (
         *(f"--data={tmp_path}", "--pairs=some/graf/2,some/boat/3", "--tolerances=12"),
         *("--models=rootsift,pixels,orb:own", "--magnifications=6,4+9", "--max_keypoints=80"),
-        f"--output={tmp_path / 'pairs.jsonl'}",
+        *(f"--output={tmp_path / 'pairs.jsonl'}", "--baseline=dog:pixels at 6"),
     )
-    rows = tables(run_apart("match_pairs.py", *arguments))["80 keypoints"]
-    assert list(rows) == ["dog:rootsift", "dog:pixels at 6", "dog:pixels at 4+9", "orb:own"]
+    shown = tables(run_apart("match_pairs.py", *arguments))
+    rows, differences = shown["80 keypoints"], shown["80 keypoints, minus dog:pixels at 6"]
+    assert list(rows) == [
+        *("dog:rootsift at 6", "dog:rootsift at 4+9"),
+        *("dog:pixels at 6", "dog:pixels at 4+9", "orb:own"),
+    ]
 
     extractor = DescriptorExtractor("pixels", magnification=(4, 9))
-    right, shares = 0, []
+    right, places, shares = [], 0, []
     for folder, other, suffix in (("graf", 2, "ppm"), ("boat", 3, "pgm")):
         paths = [tmp_path / "some" / folder / f"img{i}.{suffix}" for i in (1, other)]
         images = [cv2.imread(str(path)) for path in paths]
@@ -187,20 +197,25 @@ def test_pairs_of_images(tmp_path):
         mutual = np.flatnonzero(distances.argmin(axis=0)[best] == np.arange(len(best)))
         expected = mapped(frames[0][mutual, :, 2], written[folder][other - 2])
         errors = np.linalg.norm(expected - frames[1][best[mutual], :, 2], axis=1)
-        right += np.sum(errors <= 12)
+        right.append(np.sum(errors <= 12))
+        places += distinct_places(frames[0][mutual[errors <= 12], :, 2])
         shares.append(np.mean(errors <= 12))
     row = rows["dog:pixels at 4+9"]
-    assert int(row["right, 12 px"]) == right
-    assert float(row["share, 12 px"]) == pytest.approx(np.mean(shares), abs=6e-4)
+    assert row["right, 12 px"] == f"{sum(right)} ({2 * min(right)}–{2 * max(right)})"
+    assert number(row["places, 12 px"]) == places < sum(right)
+    assert number(row["share, 12 px"]) == pytest.approx(np.mean(shares), abs=6e-4)
+    assert "dog:pixels at 6" not in differences
+    assert number(differences["dog:pixels at 4+9"]["right, 12 px"]) == sum(right) - number(
+        rows["dog:pixels at 6"]["right, 12 px"]
+    )
 
     # What is in the file is not measured again.
     lines = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert all(line["git_revision"] for line in lines)
     lines[0]["right"][0] += 1000
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     again = tables(run_apart("match_pairs.py", *arguments))["80 keypoints"]
-    before, after = (
-        int(each["dog:rootsift"]["right, 12 px"].replace(",", "")) for each in (rows, again)
-    )
+    before, after = (number(each["dog:rootsift at 6"]["right, 12 px"]) for each in (rows, again))
     assert after == before + 1000
 
 
@@ -232,6 +247,7 @@ def test_pairs_of_images_want_right_flags():
         "--aliked": ["--pairs=graf/2", "--models=aliked:own"],
         "R2D2": ["--pairs=graf/2", "--models=r2d2:own", "--r2d2=."],
         "dog has no descriptor of its own": ["--pairs=graf/2", "--models=dog:own"],
+        "--baseline": ["--pairs=graf/2", "--models=sift", "--baseline=rootsift"],
     }
     # In one process: it takes seconds to start.
     script = f"""

@@ -77,13 +77,16 @@ class PooledDescriptor:
             self.descriptor.describe(self._cut(pyramid, frames, each), batch_size=self.batch_size)
             for each in self._magnifications
         ]
-        if len(rows) == 1:
-            return rows[0]
-        return (_majority if self.norm == NORM_HAMMING else _mean)(np.stack(rows))
+        return rows[0] if len(rows) == 1 else pool(np.stack(rows), self.norm)
 
     def _cut(self, pyramid: Pyramid, frames: np.ndarray, magnification: float) -> np.ndarray:
         size = getattr(self.descriptor, "input_size", _BASELINE_SIZE)
         return pyramid.cut(frames, size, magnification)
+
+
+def pool(rows: np.ndarray, norm: int) -> np.ndarray:
+    """Pools M descriptors of each of N frames, [M, N, D] or packed bits [M, N, bits / 8]."""
+    return (_majority if norm == NORM_HAMMING else _mean)(rows)
 
 
 def _as_magnifications(given: float | Sequence[float] | None) -> tuple[float, ...]:

@@ -38,8 +38,8 @@ class DescriptorExtractor(Feature2D):
     Args:
         descriptor: A name or path for `doap_tf.from_pretrained`, a `doap_tf.Descriptor`, or any
             `PatchDescriptor`. `"sift"` and `"rootsift"` are OpenCV's own wherever frames are
-            circles; the other names of `doap_tf.descriptors.HANDCRAFTED` describe the same patches
-            as a network would.
+            circles and no magnification is given; otherwise they describe the same patches as a
+            network would, as all names of `doap_tf.descriptors.HANDCRAFTED` do.
         detector: One of `doap_tf.features.DETECTORS`; the path of a keypoint network, a `.tflite`
             file or a training directory with one; or an object with `detect(image, mask)`: a
             `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
@@ -81,10 +81,9 @@ class DescriptorExtractor(Feature2D):
         self.oriented = oriented
         self.max_image_size = max_image_size or None
         self.frame_descriptor: FrameDescriptor
-        # OpenCV's own SIFT does not describe ellipses: these are described on patches.
-        if self.name in ("sift", "rootsift") and detects_circles(detector):
-            if magnification is not None:
-                raise InputError(f"the magnification of OpenCV's own {self.name} is fixed.")
+        # OpenCV's own SIFT has a fixed extent and describes no ellipses: patches serve for others.
+        named = self.name in ("sift", "rootsift")
+        if named and magnification is None and detects_circles(detector):
             self.frame_descriptor = SiftDescriptor(root=self.name == "rootsift")
         else:
             self.frame_descriptor = PooledDescriptor(

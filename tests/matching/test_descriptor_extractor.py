@@ -342,8 +342,6 @@ def test_chunks_do_not_matter(magnification, monkeypatch):
         ({"descriptor": "pixels", "magnification": ()}, r"magnification.*\(\)"),
         ({"descriptor": "pixels", "magnification": (8, -1)}, r"magnification.*\(8, -1\)"),
         ({"descriptor": "orb", "magnification": (8, 28)}, "odd number.*2"),
-        ({"descriptor": "rootsift", "magnification": (8, 28)}, "magnification.*rootsift"),
-        ({"descriptor": "rootsift", "magnification": 5.0}, "magnification.*rootsift"),
         ({"descriptor": "pixels", "max_keypoints": -1}, "max_keypoints"),
         ({"descriptor": object()}, "object has no describe"),
     ],
