@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint format docs graphs wheel page demo browser test-web clean
+.PHONY: quickstart test lint format docs graphs wheel release page demo browser test-web clean
 
 .venv/ready: setup.py setup.cfg pyproject.toml
 	@echo "Installing doap_tf and the packages it needs into .venv (minutes the first time)"
@@ -19,10 +19,10 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 quickstart: .venv/ready
 	@mkdir -p runs
-	@echo "1/3 Matching a sample pair with doap-128, a network that ships"
-	@$(BIN)/python match_main.py --output=runs/doap-128.png
+	@echo "1/3 Matching a sample pair with doap-fast-128, a network that ships"
+	@$(BIN)/python match_main.py --output=runs/doap-fast-128.png
 	@echo "2/3 Training a small network on photographs of scikit-image (two to three minutes)"
-	@$(BIN)/python train_main.py --flagfile=flags/quickstart.cfg
+	@$(BIN)/python train_main.py --recipe=quickstart
 	@echo "3/3 Matching the pair with the network just trained"
 	@$(BIN)/python match_main.py --model=runs/quickstart --output=runs/quickstart.png
 
@@ -40,6 +40,17 @@ format: .venv/ready
 
 docs: .venv/docs
 	@$(BIN)/sphinx-build -q -W --keep-going docs build/docs
+
+.venv/release: .venv/ready
+	@$(PIP) install --editable '.[release]'
+	@touch $@
+
+# Builds and checks everything that is published, and uploads nothing.
+release: .venv/release page
+	@rm -rf build/lib dist && mkdir -p build
+	@$(BIN)/python -m build --outdir dist . > build/release.log || { cat build/release.log; exit 1; }
+	@$(BIN)/python -c 'import shutil, doap_tf; shutil.make_archive(f"dist/doap-web-{doap_tf.__version__}", "zip", "web/dist")'
+	@$(BIN)/python .ci/check_release dist
 
 wheel: .venv/ready
 	@rm -rf build/lib dist
@@ -59,9 +70,12 @@ web/node_modules/ready: web/package-lock.json
 	@npm --prefix web ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-web/public/models/index.json: .venv/ready web/export_models.py doap_tf/weights/learned.tflite
+# The page takes its networks from an environment that is active and has doap_tf, or from .venv.
+PAGE_PYTHON := $(shell python -c 'import importlib.metadata as m, sys; m.version("doap_tf"); print(sys.executable)' 2>/dev/null)
+
+web/public/models/index.json: $(if $(PAGE_PYTHON),,.venv/ready) web/export_models.py doap_tf/weights/learned.tflite
 	@echo "Exporting networks for the page (minutes)"
-	@$(BIN)/python web/export_models.py
+	@PYTHONPATH=. $(or $(PAGE_PYTHON),$(BIN)/python) web/export_models.py
 
 # Static files in web/dist, for any host.
 page: web/node_modules/ready web/public/models/index.json

@@ -1,5 +1,7 @@
 """The one table of what ships."""
 
+import re
+
 import pytest
 
 from doap_tf import catalogue
@@ -23,6 +25,11 @@ def test_every_network_says_what_it_was_trained_on_and_its_card_agrees():
         card = entry.file(".md").read_text()
         seen = "".join(entry.trained_on)
         assert [key in seen for key in cards] == [name in card for name in cards.values()]
+        (terms,) = re.findall(r"^- \*\*Terms\*\* of the data: (.*)$", card, re.M)
+        named = {"ubc_phototour": "UBC PhotoTour", **cards}
+        datasets = {scene.split("/")[0] for scene in entry.trained_on}
+        assert all(named[dataset] in terms for dataset in datasets)
+        assert "bsds500" not in datasets or TERMS["bsds500"] in terms
     assert "ubc_phototour/notredame" in ENTRIES["doap-128"].trained_on
     assert "ubc_phototour/notredame" not in ENTRIES["learned"].trained_on
 
