@@ -1,6 +1,7 @@
 """One step of dense training: views made on the device, descriptors and scores, update."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -22,6 +23,9 @@ from doap_tf.training.track_views import make_track_pairs
 class DenseStep(NetworkUpdate):
     """The network with its optimiser, and the function that updates them.
 
+    XLA compiles the views and the objectives, not the convolutions, whose kernels it would try out
+    for minutes before the first step.
+
     Args:
         config: Settings of the run.
         pool: Images to make views of; every device holds them all.
@@ -38,21 +42,24 @@ class DenseStep(NetworkUpdate):
         strategy: tf.distribute.Strategy,
         tracks: TrackPairs | None = None,
     ):
-        super().__init__(config, strategy)
+        super().__init__(config, strategy, in_parts=True)
         self._inputs = tf.nest.map_structure(self._copies, (pool, tracks or ()))
         tracked = int(config.batch_size * config.track_share) if tracks else 0
         self._tracked = tracked // self._replicas * self._replicas
-        self._matching = CorrespondenceLoss(
-            config.loss,
-            "hamming" if self.network.head == "binary" else "euclidean",
-            config.bins,
-        )
-        self._detection = DenseObjective(self.network, config.view_size)
+        distance = "hamming" if self.network.head == "binary" else "euclidean"
+        self._matching: Callable = CorrespondenceLoss(config.loss, distance, config.bins)
+        self._detection: Callable = DenseObjective(self.network, config.view_size)
         self._settings = ViewSettings(
             size=config.view_size,
             webcam_share=config.webcam_share if len(pool.webcams) else 0.0,
             appearance=PRESETS[config.appearance],
         )
+        self._make_views: Callable = self._views
+        if config.xla:
+            self._make_views = tf.function(self._views, jit_compile=True)
+        if config.xla and self._replicas == 1:
+            self._matching = tf.function(self._matching, jit_compile=True)
+            self._detection = tf.function(self._detection, jit_compile=True)
 
     def __call__(self, rate: float, step: int) -> dict[str, tf.Tensor]:
         """Updates the network; returns the loss and its parts, scalar tensors.
@@ -89,17 +96,8 @@ class DenseStep(NetworkUpdate):
         (cost,) = scalars
         config = self._config
         for_views, for_places = tf.unstack(tf.random.split(seed, 2), num=2)
-        pool, tracks = inputs
-        others = None
-        if self._tracked:
-            for_views, for_tracks = split_seed(for_views, 2)
-            others = make_track_pairs(
-                tracks, for_tracks, self._tracked, config.points, self._settings
-            )
+        pairs = self._own(self._make_views(inputs, for_views))
         planar = config.batch_size - self._tracked
-        pairs = self._own(
-            make_pairs(*pool, for_views, planar, config.points, self._settings, others)
-        )
         images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
         points = tf.concat([pairs.points1, pairs.points2], 0)
         with tf.GradientTape() as tape:
@@ -117,6 +115,18 @@ class DenseStep(NetworkUpdate):
         variables = [variable.value for variable in self.network.trainable_variables]
         means = {name: score / self._replicas for name, score in scores.items()}
         return {"loss": loss, "descriptor_loss": matching, **means}, tape.gradient(loss, variables)
+
+    def _views(self, inputs: tuple[ImagePool, Any], seed: tf.Tensor) -> PointPairs:
+        """Makes the pairs of a step, those with a homography first."""
+        pool, tracks = inputs
+        config, others = self._config, None
+        if self._tracked:
+            seed, for_tracks = split_seed(seed, 2)
+            others = make_track_pairs(
+                tracks, for_tracks, self._tracked, config.points, self._settings
+            )
+        planar = config.batch_size - self._tracked
+        return make_pairs(*pool, seed, planar, config.points, self._settings, others)
 
     def _own(self, pairs: PointPairs) -> PointPairs:
         """Returns this replica's pairs, first of those with a homography and then of tracks."""

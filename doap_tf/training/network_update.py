@@ -14,9 +14,10 @@ class NetworkUpdate(abc.ABC):
     Args:
         config: Settings of the run: `seed`, `clip_norm`, `xla`, `synchronized_batch_norm`.
         strategy: Devices; inputs are divided equally among its replicas.
+        in_parts: Whether the subclass compiles parts of a step itself.
     """
 
-    def __init__(self, config: Any, strategy: tf.distribute.Strategy):
+    def __init__(self, config: Any, strategy: tf.distribute.Strategy, in_parts: bool = False):
         self._config = config
         self._strategy = strategy
         self._replicas = strategy.num_replicas_in_sync
@@ -25,15 +26,16 @@ class NetworkUpdate(abc.ABC):
             self.network = self._fresh_network()
             self.optimizer = self._make_optimizer()
             self.optimizer.build(self.network.trainable_variables)
+        xla = config.xla and not in_parts
         # XLA compiles neither collectives nor updates under a strategy.
         self._forward: Callable = self.network
         self._differentiate: Callable = self._loss_and_gradients
         if strategy is tf.distribute.get_strategy():  # the default one
-            self._update = tf.function(self._replica_update, jit_compile=config.xla)
+            self._update = tf.function(self._replica_update, jit_compile=xla)
             return
-        if config.xla and self._replicas == 1:
+        if xla and self._replicas == 1:
             self._differentiate = tf.function(self._loss_and_gradients, jit_compile=True)
-        elif config.xla and not config.synchronized_batch_norm:
+        elif xla and not config.synchronized_batch_norm:
             self._forward = tf.function(self.network, jit_compile=True)
         self._update = tf.function(lambda *inputs: strategy.run(self._replica_update, args=inputs))
 
