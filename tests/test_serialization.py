@@ -54,15 +54,18 @@ SERIALIZABLE = [
             "name": "other",
         },
     ),
-    (
-        losses.HardestInBatchLoss,
-        {
-            "margin": 0.5,
-            "distance": "hamming",
-            "far_apart": np.ones([1, 2, 2], bool).tolist(),
-            "from_relations": True,
-            "name": "other",
-        },
+    *(
+        (
+            loss,
+            {
+                "margin": 0.5,
+                "distance": "hamming",
+                "far_apart": np.ones([1, 2, 2], bool).tolist(),
+                "from_relations": True,
+                "name": "other",
+            },
+        )
+        for loss in (losses.HardestInBatchLoss, losses.HardNetLoss)
     ),
 ]
 

@@ -8,6 +8,7 @@ from doap_tf.losses.average_precision import (
 from doap_tf.losses.correspondence_loss import CORRESPONDENCE_LOSSES, CorrespondenceLoss
 from doap_tf.losses.distillation import DistillationLoss
 from doap_tf.losses.hardest_in_batch import HardestInBatchLoss
+from doap_tf.losses.hardnet import HardNetLoss
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE, relations
 
@@ -16,6 +17,7 @@ from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE, relations
 LOSSES: dict[str, type[ListLoss]] = {
     "average_precision": AveragePrecisionLoss,
     "hardest_in_batch": HardestInBatchLoss,
+    "hardnet": HardNetLoss,
 }
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "AveragePrecisionLoss",
     "CorrespondenceLoss",
     "DistillationLoss",
+    "HardNetLoss",
     "HardestInBatchLoss",
     "ListLoss",
     "histogram_average_precision",

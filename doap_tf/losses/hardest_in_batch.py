@@ -1,4 +1,4 @@
-"""HardNet's triplet loss with the hardest distractor of the batch: the baseline to beat."""
+"""A triplet loss with the hardest distractor of the whole batch."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +14,8 @@ from doap_tf.losses.relations import DISTRACTOR, POSITIVE
 class HardestInBatchLoss(ListLoss):
     """max(0, margin + D(q, p) − min(nearest distractor of q, of p)), mean over positives p of q.
 
-    With two patches of each group in a batch this is HardNet's loss; larger groups average over
-    their pairs. Other distances are scaled to [0, 2], so that the margin means the same.
+    The distractors are those of the whole list. HardNet takes fewer, see `HardNetLoss`. Distances
+    are scaled to [0, 2], so that the margin means the same for all of them.
 
     Args:
         margin: By how much the nearest distractor must be farther away than a positive.
@@ -28,10 +28,9 @@ class HardestInBatchLoss(ListLoss):
         y_true: Labels [M] or [M, C] with the columns group, sequence and cluster; or relations
             [M, M].
         y_pred: Descriptors [M, D].
-
-    Reference:
-        Mishchuk et al.: Working hard to know your neighbor's margins. NIPS 2017.
     """
+
+    settings = ("margin",)
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class HardestInBatchLoss(ListLoss):
         # All rows, not only the queries': the nearest distractor of a positive counts as well.
         distances = distance.of(tf.matmul(database, database, transpose_b=True))
         distances *= 2.0 / distance.largest
-        related = relations(tf.range(tf.shape(database)[0]))
+        related = self.compared(relations(tf.range(tf.shape(database)[0])))
         # Without a distractor there is nothing to push away, and the hinge must give zero.
         none = 2.0 + self.margin
         nearest = tf.reduce_min(tf.where(related == DISTRACTOR, distances, none), axis=1)
@@ -70,6 +69,10 @@ class HardestInBatchLoss(ListLoss):
             tf.reduce_sum(hinges, axis=1), tf.reduce_sum(positive, axis=1)
         )
         return tf.gather(losses, first + tf.range(tf.shape(queries)[0]))
+
+    def compared(self, related: tf.Tensor) -> tf.Tensor:
+        """Returns the relations [N, N] that count, of all of the list."""
+        return related
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "margin": self.margin}

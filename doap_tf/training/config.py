@@ -101,13 +101,14 @@ class TrainingConfig(RunConfig):
         automatic=True,
     )
     loss: str = setting(
-        "average_precision", "average_precision, hardest_in_batch or another of LOSSES."
+        "average_precision", "average_precision, hardest_in_batch, hardnet or another of LOSSES."
     )
     form: str = setting("tie_aware", "Form of Average Precision: tie_aware or fast.")
     distance: str = setting("euclidean", "What a real head is ranked by.", ("euclidean", "squared"))
     bins: int = setting(
         0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
     )
+    margin: float = setting(1.0, "Of hardest_in_batch and hardnet.")
     teacher: str = setting(
         "",
         "Network whose ranking of each list is learnt as well, such as doap-128; the mean of "
@@ -145,8 +146,9 @@ class TrainingConfig(RunConfig):
             raise InputError(
                 f"the schedule 'step' requires decay_steps of at least 1, not {self.decay_steps}."
             )
-        if not self.teacher_weight > 0:
-            raise InputError(f"teacher_weight must be above 0, not {self.teacher_weight}.")
+        for name in ("margin", "teacher_weight"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, not {getattr(self, name)}.")
 
     @property
     def teachers(self) -> list[str]:

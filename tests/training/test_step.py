@@ -87,6 +87,11 @@ def test_the_distance_reaches_the_loss(loss):
     assert make_loss(dataclasses.replace(config, head="binary")).distance == "hamming"
 
 
+def test_the_margin_reaches_the_loss():
+    config = dataclasses.replace(CONFIG, loss="hardnet", margin=0.5)
+    assert make_loss(config).margin == 0.5
+
+
 def test_momentum_carries_on():
     step = TrainingStep(
         dataclasses.replace(CONFIG, momentum=0.5, weight_decay=0.0), tf.distribute.get_strategy()
