@@ -36,7 +36,7 @@ class DenseValidation:
             kind: [self._make(pool, tf.constant([99, n]), share) for n in range(_BATCHES)]
             for kind, share in kinds.items()
         }
-        self._score = tf.function(self._score_batch, jit_compile=config.xla)
+        self._score = tf.function(self._score_batch)
 
     def evaluate(self, network: DenseNetwork) -> dict[str, float]:
         """Computes accuracies in [0, 1].
