@@ -42,7 +42,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
 import pair_scores
-import peers
 
 from doap_tf import command_line
 from doap_tf.drawing.matches import draw_matches
@@ -50,7 +49,7 @@ from doap_tf.drawing.pictures import write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.environment import git_revision
 from doap_tf.errors import InputError
-from doap_tf.evaluation import two_view_scores
+from doap_tf.evaluation import peers, two_view_scores
 from doap_tf.features.detectors import Detections, detect
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import (

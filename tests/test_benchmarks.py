@@ -16,6 +16,7 @@ from absl.testing import flagsaver
 from scipy.spatial.distance import cdist
 
 from doap_tf.data import PatchGroups
+from doap_tf.evaluation import peers
 from doap_tf.evaluation.two_view_scores import distinct_places
 from doap_tf.features import detect
 from doap_tf.features.frames import similarity_frames, transform_frames
@@ -269,10 +270,10 @@ for flags in {list(cases.values())}:
         assert named in message
 
 
-def test_peer_cuts_patches(load):
+def test_peer_cuts_patches():
     torch = pytest.importorskip("torch")
     maps = torch.arange(2 * 5 * 7).reshape(2, 5, 7)
-    patches = load("peers")._cut_patches(maps, torch.tensor([[0, 4], [3, 2]]), 3)
+    patches = peers._cut_patches(maps, torch.tensor([[0, 4], [3, 2]]), 3)
     assert patches.shape == (2, 2, 3, 3)
     assert patches[1].tolist() == maps[:, 1:4, 2:5].tolist()
     assert patches[0, 0].tolist() == [[0, 21, 22], [0, 28, 29], [0, 0, 0]]

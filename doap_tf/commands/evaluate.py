@@ -1,7 +1,7 @@
-"""Evaluates descriptors on the paper's benchmarks and writes a report.
+"""Evaluates descriptors on the paper's benchmarks, or whole pipelines on images; writes a report.
 
-Example:
-    python evaluate_main.py --model=rootsift,runs/photos --benchmark=photos --report_dir=reports
+python evaluate_main.py --model=rootsift,runs/photos --benchmark=photos --report_dir=reports
+python evaluate_main.py --model=dog:rootsift,doap-fast-128 --benchmark=pose --data_dir=castle_p19
 """
 
 import os
@@ -15,7 +15,8 @@ from absl import flags, logging
 from doap_tf import command_line
 from doap_tf.errors import InputError
 
-BENCHMARKS = ("ubc", "hpatches", "rome", "oxford", "photos")
+_OF_IMAGES = ("pose", "homography")
+BENCHMARKS = ("ubc", "hpatches", "rome", "oxford", "photos", *_OF_IMAGES)
 
 FLAGS = flags.FLAGS
 
@@ -24,14 +25,18 @@ flags.DEFINE_list(
     [],
     "Models to evaluate: names of pretrained networks, training directories, .keras files, "
     "SavedModels, .tflite files, or sift, rootsift, orb, vgg, beblid, teblid, pixels; networks of "
-    "others as .onnx or TorchScript (.pt) files, or as Python functions, module:function.",
+    "others as .onnx or TorchScript (.pt) files, or as Python functions, module:function. Pose and "
+    "homography: DETECTOR:DESCRIPTOR such as dog:rootsift, a descriptor on learned keypoints, a "
+    "network of whole images, sift, rootsift, orb, akaze or another of OpenCV's, or peers: "
+    "aliked=FOLDER, r2d2=FOLDER, xfeat=FOLDER, FILE.onnx.",
 )
 flags.DEFINE_enum("benchmark", None, BENCHMARKS, "The benchmark.")
 flags.DEFINE_string(
     "data_dir",
     None,
     "Original files of the benchmark: folders of UBC sets, HPatches sequences, Rome's .mat files "
-    "or image sequences; for photos a folder or glob of images (scikit-image's by default).",
+    "or image sequences; for photos a folder or glob of images (scikit-image's by default); for "
+    "pose one or several, separated by commas.",
 )
 flags.DEFINE_string("report_dir", None, "Parent of the folder to which the report is written.")
 flags.DEFINE_string("cache_dir", None, "Folder for descriptors; <report_dir>/cache by default.")
@@ -85,6 +90,30 @@ flags.DEFINE_string(
     "Oxford: half the side of a patch over its frame's radius: a number, paper for the paper's 3, "
     "or own for what each descriptor was made for.",
 )
+# Pose and homography
+flags.DEFINE_integer(
+    "max_keypoints", 2048, "Pose, homography: keypoints of an image; 0 for all.", lower_bound=0
+)
+flags.DEFINE_integer(
+    "max_image_size",
+    0,
+    "Pose, homography: shrink larger images to this longer side; 0: never.",
+    lower_bound=0,
+)
+flags.DEFINE_string(
+    "method", "mutual", "Pose, homography: nearest, mutual, ratio or mutual_ratio neighbours."
+)
+flags.DEFINE_float("ratio", 0.8, "Pose, homography: Lowe's ratio.")
+flags.DEFINE_float(
+    "threshold",
+    None,
+    "Pose, homography: pixels of an inlier; by default 1 for poses and 3 for homographies.",
+)
+flags.DEFINE_string(
+    "validation_dir",
+    None,
+    "Pose: instead of --threshold, a folder by which the threshold of each model is chosen.",
+)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -101,9 +130,19 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _evaluate() -> None:
-    from doap_tf.evaluation import comparison_tables, load_models, protocols, write_report
+    from doap_tf.evaluation import (
+        comparison_tables,
+        heading,
+        load_image_models,
+        load_models,
+        protocols,
+        write_report,
+    )
 
-    models = load_models(FLAGS.model)
+    if FLAGS.benchmark in _OF_IMAGES:
+        models: list[Any] = load_image_models(FLAGS.model, FLAGS.max_keypoints)
+    else:
+        models = load_models(FLAGS.model)
     benchmark = _benchmark(FLAGS.cache_dir or os.path.join(FLAGS.report_dir, "cache"))
     for model in models:
         if "data" not in model.training:
@@ -114,8 +153,9 @@ def _evaluate() -> None:
         _warn_of_magnification(models)
     results = [benchmark.evaluate(model) for model in models]
     folder = write_report(results, FLAGS.report_dir)
-    print("\n".join([*protocols(results), "Scores in percent:\n"]))
-    print(comparison_tables(results)[0].markdown())
+    print("\n".join(protocols(results)))
+    for table in comparison_tables(results)[: 3 if results[0].measures else 1]:
+        print(f"\n{heading(table)}:\n\n{table.markdown()}")
     print(f"\n{folder / 'index.html'} shows them with plots.")
 
 
@@ -141,11 +181,26 @@ def _benchmark(cache_dir: str) -> Any:
         ),
         "rome": lambda: evaluation.Rome(data_dir, cache_dir, queries=FLAGS.queries, **precision),
         "oxford": lambda: evaluation.Oxford(data_dir, cache_dir, **frames),
+        "pose": lambda: evaluation.Pose(
+            data_dir.split(","), validation=FLAGS.validation_dir, **_pairs()
+        ),
         "photos": lambda: evaluation.HPatches(
             evaluation.photo_sequences(data_dir, cache_dir, FLAGS.kind), cache_dir, **tasks
         ),
     }
     return makers[FLAGS.benchmark]()
+
+
+def _pairs() -> dict[str, Any]:
+    """What the benchmarks of images share."""
+    from doap_tf.matching import NearestNeighbours
+
+    return {
+        "threshold": FLAGS.threshold,
+        "matcher": NearestNeighbours(FLAGS.method, FLAGS.ratio),
+        "max_image_size": FLAGS.max_image_size,
+        "memory_mb": FLAGS.memory_mb,
+    }
 
 
 def _magnification() -> float | None:

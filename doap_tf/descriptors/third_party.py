@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -162,16 +163,7 @@ def load_onnx(path: pathlib.Path) -> ThirdPartyDescriptor:
 
     Its input is float32 [N, 1, S, S] or [N, S, S, 1]; S is 32 unless the file fixes it.
     """
-    onnxruntime = _import("onnxruntime", path)
-    providers = [
-        provider
-        for provider in ("CUDAExecutionProvider", "CPUExecutionProvider")
-        if provider in onnxruntime.get_available_providers()
-    ]
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=providers)
-    except Exception as error:  # its errors have no common class
-        raise InputError(f"{path} cannot be read as an ONNX model: {_line(error)}") from error
+    session, weights_sha256 = onnx_session(path)
     first = session.get_inputs()[0]
     batch, *shape = [side if isinstance(side, int) else None for side in first.shape]
     channels_last = len(shape) == 3 and shape[2] == 1 and shape[0] != 1
@@ -183,16 +175,31 @@ def load_onnx(path: pathlib.Path) -> ThirdPartyDescriptor:
         patches = patches[..., np.newaxis] if channels_last else patches[:, np.newaxis]
         return session.run(None, {first.name: patches})[0]
 
-    # A file may have weights beside it, under the name that PyTorch gives them.
-    weights = path.with_name(f"{path.name}.data")
     return ThirdPartyDescriptor(
         str(path),
         functools.partial(_infer, path, infer, batch),
-        contents_sha256(path, *[weights] * weights.is_file()),
+        weights_sha256,
         size,
         metadata.get("magnification", MAGNIFICATION),
         (load_onnx, path.absolute()),
     )
+
+
+def onnx_session(path: pathlib.Path) -> tuple[Any, str]:
+    """Opens an ONNX file with onnxruntime; returns the session and the hash of the file."""
+    onnxruntime = _import("onnxruntime", path)
+    providers = [
+        provider
+        for provider in ("CUDAExecutionProvider", "CPUExecutionProvider")
+        if provider in onnxruntime.get_available_providers()
+    ]
+    try:
+        session = onnxruntime.InferenceSession(str(path), providers=providers)
+    except Exception as error:  # its errors have no common class
+        raise InputError(f"{path} cannot be read as an ONNX model: {_line(error)}") from error
+    # A file may have weights beside it, under the name that PyTorch gives them.
+    weights = path.with_name(f"{path.name}.data")
+    return session, contents_sha256(path, *[weights] * weights.is_file())
 
 
 def load_torchscript(path: pathlib.Path) -> ThirdPartyDescriptor:

@@ -54,7 +54,7 @@ def write_report(results: Sequence[Result], report_dir: str | os.PathLike) -> pa
             for file, record in records.items():
                 (folder / file).write_text(record, "utf-8")
             _write_csv(folder / "scores.csv", results)
-            markdown = "\n\n".join(f"## {t.title} [%]\n\n{t.markdown()}" for t in tables)
+            markdown = "\n\n".join(f"## {heading(t)}\n\n{t.markdown()}" for t in tables)
             text = "\n\n".join([f"# {first.benchmark}", *protocols(results), f"{markdown}\n"])
             (folder / "scores.md").write_text(text, "utf-8")
             pictures = _pictures(results)
@@ -86,7 +86,19 @@ def comparison_tables(results: Sequence[Result]) -> list[Table]:
     for result in results:
         for title, columns in result.details.items():
             rows.setdefault(title, {})[result.model.name] = columns
-    return [Table(by_model, format_value=percent, title=title) for title, by_model in rows.items()]
+    tables = [
+        Table(by_model, format_value=percent, title=title) for title, by_model in rows.items()
+    ]
+    measures = {result.model.name: result.measures for result in results if result.measures}
+    if measures:
+        table = Table(measures, format_value="{:,.4g}".format, title="Means over pairs or images")
+        tables.insert(1, table)
+    return tables
+
+
+def heading(table: Table) -> str:
+    """Returns the title of a table with the unit of its values."""
+    return f"{table.title} [%]" if table.format_value is percent else table.title
 
 
 def _report_folder(parent: pathlib.Path, name: str, records: Mapping[str, str]) -> pathlib.Path:
@@ -175,15 +187,14 @@ def _page(
 ) -> str:
     """Makes the page from tables, the files of pictures by title and of records by model."""
     first = results[0]
-    summary, *details = [f"<h2>{html.escape(t.title)}</h2>{t.html()}" for t in tables]
+    summary, *details = [f"<h2>{html.escape(heading(t))}</h2>{t.html()}" for t in tables]
     parts = [
         *(f'<p class="quiet">{html.escape(line)}</p>' for line in protocols(results)),
-        '<p class="quiet">Scores in percent.</p>',
         summary,
     ]
     for title, image in images.items():
-        heading = html.escape(title)
-        parts.append(f'<h2>{heading}</h2><img src="{image}" alt="{heading}">')
+        text = html.escape(title)
+        parts.append(f'<h2>{text}</h2><img src="{image}" alt="{text}">')
     parts += [*details, "<h2>Records</h2>"]
     for result in results:
         record = result.record()

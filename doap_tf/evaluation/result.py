@@ -10,7 +10,6 @@ import numpy as np
 
 from doap_tf.drawing.plots import Bar, Curve
 from doap_tf.environment import environment
-from doap_tf.evaluation.model import Model
 from doap_tf.metrics import precision_recall_curve, roc_curve
 
 EXAMPLES = 12
@@ -94,24 +93,28 @@ class Result:
     Attributes:
         benchmark, protocol, split: What was measured, and how.
         seed: Of random draws; None if there are none.
-        model: The model.
+        model: A `Model` or an `ImageModel`.
         scores: Nested by name; all values are shares in [0, 1].
         summary: Columns of the comparison table.
         plots: Material for plots.
         details: Columns of further tables, by their titles.
         seen: A sentence on what the model has seen of the benchmark; empty if nothing.
+        measures: Columns of a table of what is no share, such as seconds.
+        further: What else the record has.
     """
 
     benchmark: str
     protocol: str
     split: str
     seed: int | None
-    model: Model
+    model: Any
     scores: dict[str, Any]
     summary: dict[str, float]
     plots: Plots = dataclasses.field(default_factory=Plots)
     details: dict[str, dict[str, float]] = dataclasses.field(default_factory=dict)
     seen: str = ""
+    measures: dict[str, float] = dataclasses.field(default_factory=dict)
+    further: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
         """Returns what is written as JSON."""
@@ -126,6 +129,8 @@ class Result:
             "backend": self.model.backend,
             "precision": self.model.precision,
             "scores": self.scores,
+            **({"measures": self.measures} if self.measures else {}),
+            **self.further,
             "environment": {**environment(), "training": self.model.training},
         }
 

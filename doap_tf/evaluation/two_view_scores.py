@@ -99,7 +99,7 @@ def pose_error(
     # Points at any distance count, as in SuperGlue's evaluation.
     _, estimated, direction, *_ = cv2.recoverPose(essential, points1, points2, np.eye(3), 1e9)
     cosine = np.clip((np.trace(estimated.T @ rotation) - 1) / 2, -1, 1)
-    lengths = np.linalg.norm(direction) * np.linalg.norm(translation)
+    lengths = float(np.linalg.norm(direction) * np.linalg.norm(translation))
     axis_cosine = min(1.0, abs(float(direction[:, 0] @ translation)) / max(lengths, 1e-300))
     return float(np.degrees(max(np.arccos(cosine), np.arccos(axis_cosine))))
 
@@ -120,5 +120,5 @@ def epipolar_errors(
     lines1 = np.hstack([points2, ones]) @ essential
     algebraic = (np.hstack([points2, ones]) * lines2).sum(axis=1) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = sum(1 / (lines[:, :2] ** 2).sum(axis=1) for lines in (lines1, lines2))
+        weights = 1 / (lines1[:, :2] ** 2).sum(axis=1) + 1 / (lines2[:, :2] ** 2).sum(axis=1)
         return np.nan_to_num(algebraic * weights, nan=np.inf)

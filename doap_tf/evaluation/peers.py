@@ -1,9 +1,9 @@
-"""Keypoints with descriptors of their own: the networks ALIKED and R2D2.
+"""Keypoints with descriptors of their own: the networks ALIKED, R2D2 and XFeat.
 
-The networks are imported from folders that hold their repositories, github.com/Shiaoming/ALIKED and
-github.com/naver/r2d2, with their weights, and need PyTorch and torchvision. Each class takes the
-number of the strongest keypoints to keep, None for all, and has one method: `extract(image)` of a
-uint8 BGR image.
+The networks are imported from folders that hold their repositories, github.com/Shiaoming/ALIKED,
+github.com/naver/r2d2 and github.com/verlab/accelerated_features, with their weights, and need
+PyTorch and torchvision. Each class takes the folder and the number of the strongest keypoints to
+keep, None for all, and is an `Extractor` that describes keypoints of its own.
 """
 
 import contextlib
@@ -19,17 +19,59 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.evaluation.onnx_extractor import RADIUS
 from doap_tf.features.frames import similarity_frames
+from doap_tf.files import contents_sha256
 from doap_tf.matching import Features
+from doap_tf.readers.images import ImageLike, as_colour
 
-_ALL = 100_000  # ALIKED must be told how many to look for
-_RADIUS = 1.6  # of a network's keypoints, in pixels of the image that it saw
+_ALL = 100_000  # for those that must be told how many to look for
 
 
-class Aliked:
+class _Peer:
+    """What the peers share.
+
+    Args:
+        weights: The file of the weights.
+        max_keypoints: Keep this many of the strongest; None for all.
+    """
+
+    norm = cv2.NORM_L2
+
+    def __init__(self, weights: pathlib.Path, max_keypoints: int | None):
+        self.name = type(self).__name__
+        self._max_keypoints = max_keypoints
+        self._sha256 = contents_sha256(weights) if weights.is_file() else None
+
+    def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
+        """As for `Extractor`; the strongest first. There are no masks."""
+        if mask is not None:
+            raise InputError(f"{self.name} takes no mask.")
+        return self._extract(as_colour(image))
+
+    def describe(
+        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
+    ) -> Features:
+        """Refuses: it describes only what it detects."""
+        raise InputError(f"{self.name} describes only keypoints of its own.")
+
+    def settings(self) -> dict[str, Any]:
+        """As for `Extractor`."""
+        return {
+            "peer": self.name,
+            "weights_sha256": self._sha256,
+            "max_keypoints": self._max_keypoints,
+        }
+
+    def _extract(self, image: np.ndarray) -> Features:
+        raise NotImplementedError
+
+
+class Aliked(_Peer):
     """ALIKED-n16rot: one size, upright."""
 
     def __init__(self, folder: str, max_keypoints: int | None):
+        super().__init__(pathlib.Path(folder) / "models" / "aliked-n16rot.pth", max_keypoints)
         module = _import(folder, "nets.aliked", "ALIKED")
         with contextlib.redirect_stdout(None):
             # A threshold that all maxima pass.
@@ -39,7 +81,7 @@ class Aliked:
         # The repository's own function is compiled for CUDA.
         self._network.desc_head.get_patches_func = _cut_patches
 
-    def extract(self, image: np.ndarray) -> Features:
+    def _extract(self, image: np.ndarray) -> Features:
         import torch
 
         with torch.inference_mode():
@@ -48,30 +90,55 @@ class Aliked:
             (rows,), _ = self._network.desc_head(features, [points])
         height, width = image.shape[:2]
         x, y = (points.numpy().T + 1) / 2 * [[width - 1], [height - 1]]
-        frames = similarity_frames(x, y, _RADIUS)
+        frames = similarity_frames(x, y, RADIUS)
         return _features(image, frames, responses.numpy(), rows.numpy())
 
 
-class R2d2:
+class R2d2(_Peer):
     """R2D2 (r2d2_WASF_N16) over its image pyramid, with the scales that it finds; upright."""
 
     def __init__(self, folder: str, max_keypoints: int | None):
-        self._max_keypoints = max_keypoints
-        self._module = _import(folder, "extract", "R2D2")
         weights = pathlib.Path(folder) / "models" / "r2d2_WASF_N16.pt"
+        super().__init__(weights, max_keypoints)
+        self._module = _import(folder, "extract", "R2D2")
         with contextlib.redirect_stdout(None):
             self._network = self._module.load_network(str(weights))
         self._maxima = self._module.NonMaxSuppression()
 
-    def extract(self, image: np.ndarray) -> Features:
+    def _extract(self, image: np.ndarray) -> Features:
         normalised = self._module.norm_RGB(np.ascontiguousarray(image[..., ::-1]))[None]
         points, rows, scores = (
             array.numpy()
             for array in self._module.extract_multiscale(self._network, normalised, self._maxima)
         )
         x, y, size = points.T
-        frames = similarity_frames(x, y, size / 32 * _RADIUS)  # 32: the finest
+        frames = similarity_frames(x, y, size / 32 * RADIUS)  # 32: the finest
         return _features(image, frames, scores, rows, self._max_keypoints)
+
+
+class XFeat(_Peer):
+    """XFeat: one size, upright."""
+
+    def __init__(self, folder: str, max_keypoints: int | None):
+        weights = pathlib.Path(folder) / "weights" / "xfeat.pt"
+        super().__init__(weights, max_keypoints)
+        module = _import(folder, "modules.xfeat", "XFeat")
+        with contextlib.redirect_stdout(None):
+            # A threshold that all maxima pass.
+            self._network = module.XFeat(
+                str(weights), top_k=max_keypoints or _ALL, detection_threshold=1e-9
+            )
+
+    def _extract(self, image: np.ndarray) -> Features:
+        (result,) = self._network.detectAndCompute(_as_tensor(image))
+        points, responses, rows = (
+            result[name].cpu().numpy() for name in ("keypoints", "scores", "descriptors")
+        )
+        x, y = points.T
+        return _features(image, similarity_frames(x, y, RADIUS), responses, rows)
+
+
+PEERS = {"aliked": Aliked, "r2d2": R2d2, "xfeat": XFeat}
 
 
 def _features(
