@@ -172,13 +172,6 @@ def _silence_libraries() -> None:
     handler.setFormatter(python_logging.Formatter("%(levelname)s: %(message)s"))
 
 
-def count(number: int, noun: str) -> str:
-    """Returns a number with its noun: "1 match", "2,000 matches"."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
-
-
 def _fail(message: str, code: int) -> NoReturn:
     print("error: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(code)

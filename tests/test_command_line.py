@@ -99,11 +99,6 @@ def test_unknown_flags_and_arguments_are_one_line(capsys, monkeypatch):
     assert command_line._parse(["x", "a", "--version=0", "b"], True) == ["x", "a", "b"]
 
 
-def test_numbers_have_their_nouns():
-    counted = [command_line.count(*pair) for pair in ((1, "match"), (2000, "match"), (0, "pair"))]
-    assert counted == ["1 match", "2,000 matches", "0 pairs"]
-
-
 def test_the_package_runs_its_commands():
     def run(*arguments):
         command = [sys.executable, "-m", "doap_tf", *arguments]

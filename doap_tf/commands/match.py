@@ -22,7 +22,7 @@ from absl import flags
 
 from doap_tf import command_line, files
 from doap_tf.catalogue import DEFAULT_DESCRIPTOR
-from doap_tf.command_line import count
+from doap_tf.counts import count
 from doap_tf.descriptors import HANDCRAFTED
 from doap_tf.errors import InputError, Interrupted, check_choice
 
@@ -198,12 +198,12 @@ def _match_pair(path1: str, path2: str, output: str) -> None:
     features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
     pair = matching.match_features(features1, features2, matcher, verifier)
     for path, features in ((path1, features1), (path2, features2)):
-        print(f"{path}: {len(features.frames)} keypoints")
-    print(f"{len(pair.indices)} matches ({FLAGS.method})")
+        print(f"{path}: {count(len(features.frames), 'keypoint')}")
+    print(f"{count(len(pair.indices), 'match')} ({FLAGS.method})")
     if pair.reliable:
         median = np.median(pair.residuals[pair.inliers])
         print(
-            f"{pair.inliers.sum()} inliers of this {pair.geometry}, half of them within "
+            f"{count(pair.inliers.sum(), 'inlier')} of this {pair.geometry}, half of them within "
             f"{median:.2f} pixels:\n{pair.model}"
         )
     if pair.reliable is not None:
@@ -257,7 +257,8 @@ def _match_many() -> None:
     wanted = len(outcome.pairs) + outcome.left_out + len(outcome.failed_pairs)
     matched = sum(pair.get("reliable", True) for pair in report["pairs"])
     print(
-        f"{len(outcome.names)} of {len(images)} images, {matched} of {wanted} pairs "
+        f"{len(outcome.names)} of {count(len(images), 'image')}, {matched} of "
+        f"{count(wanted, 'pair')} "
         f"matched; {FLAGS.output} holds {', '.join(written)}; see {FLAGS.output}/index.html"
     )
 
@@ -327,10 +328,12 @@ def _pair_table(pairs: list[dict[str, Any]]) -> str:
     ranked = sorted(pairs, key=lambda pair: pair.get("inliers", pair["matches"]), reverse=True)
     best = ranked[:_SHOWN_PAIRS]
     shown = best + ranked[max(len(best), len(ranked) - _SHOWN_PAIRS) :]
-    rows = {
-        f"{pair['image1']} – {pair['image2']}": {name: _cell(pair, name) for name in columns}
-        for pair in shown
-    }
+    rows = {}
+    for number, pair in enumerate(shown):
+        if number == len(best) and len(shown) < len(ranked):
+            rows["…"] = dict.fromkeys(columns, "…")
+        names = f"{pair['image1']} – {pair['image2']}"
+        rows[names] = {name: _cell(pair, name) for name in columns}
     note = "" if len(shown) == len(ranked) else f"\n(of {len(ranked)} pairs, by {columns[:2][-1]})"
     return Table(rows, "", str).text() + note
 

@@ -17,6 +17,7 @@ from doap_tf.commands.dataset_flags import (
     define_dataset_flags,
     print_default_photographs,
 )
+from doap_tf.counts import count
 from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
@@ -92,8 +93,9 @@ def main(argv: Sequence[str]) -> None:
         groups = source.write(FLAGS.output, FLAGS.size, FLAGS.label_mining)
         cut_at = f", magnification {groups.magnification:g}" if groups.magnification else ""
         print(
-            f"{FLAGS.output}: {len(groups)} patches of {groups.size}×{groups.size} pixels, "
-            f"{groups.group_count} groups, {len(groups.sequence_names)} sequences{cut_at}"
+            f"{FLAGS.output}: {count(len(groups), 'patch')} of {groups.size}×{groups.size} pixels, "
+            f"{count(groups.group_count, 'group')}, "
+            f"{count(len(groups.sequence_names), 'sequence')}{cut_at}"
         )
     if FLAGS.preview:
         _draw(groups)
@@ -105,10 +107,10 @@ def _draw(groups) -> None:
     from doap_tf.drawing.patches import contact_sheet
     from doap_tf.drawing.pictures import write_picture
 
-    count = min(_SHOWN, groups.group_count)
-    chosen = np.sort(np.random.default_rng(0).choice(groups.group_count, count, replace=False))
+    shown = min(_SHOWN, groups.group_count)
+    chosen = np.sort(np.random.default_rng(0).choice(groups.group_count, shown, replace=False))
     write_picture(pathlib.Path(FLAGS.preview), contact_sheet(groups, chosen, _SHOWN))
-    print(f"{FLAGS.preview}: {count} of {groups.group_count} groups")
+    print(f"{FLAGS.preview}: {shown} of {count(groups.group_count, 'group')}")
 
 
 def run() -> None:

@@ -29,6 +29,7 @@ from doap_tf.commands.dataset_flags import (
 )
 from doap_tf.commands.recipes import expand_recipes
 from doap_tf.commands.run_scores import print_scores
+from doap_tf.counts import count
 from doap_tf.errors import InputError, check_choice
 from doap_tf.training.config import TrainingConfig
 
@@ -149,7 +150,7 @@ def _weights() -> list[float]:
 
 
 def _counts(groups) -> str:
-    return f"{len(groups):,} patches in {groups.group_count:,} groups"
+    return f"{count(len(groups), 'patch')} in {count(groups.group_count, 'group')}"
 
 
 def _export(network, groups, folder: pathlib.Path) -> None:

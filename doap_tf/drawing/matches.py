@@ -11,6 +11,7 @@ from matplotlib.colors import hsv_to_rgb
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox, TransformedBbox
 
+from doap_tf.counts import count
 from doap_tf.drawing.pictures import render
 from doap_tf.features.frames import angles, transform_points
 from doap_tf.readers.images import ImageLike, as_colour
@@ -123,9 +124,9 @@ def draw_matches(
         line = axes.plot(*panels[1].to_canvas(outline).T, color="white", linewidth=1.2, alpha=0.9)
         line[0].set_clip_box(_bounds(axes, *panels[1].bounds))
 
-    counts = f"{len(pair.indices):,} matches"
+    counts = count(len(pair.indices), "match")
     if pair.geometry is not None:
-        counts = f"{len(inliers):,} inliers of {counts} ({pair.geometry})"
+        counts = f"{count(len(inliers), 'inlier')} of {counts} ({pair.geometry})"
         if not pair.reliable:
             counts = f"no reliable match: {counts}"
     _header(axes, title, counts)

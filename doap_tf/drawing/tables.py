@@ -5,6 +5,8 @@ import html
 from collections.abc import Callable, Mapping
 from typing import Any
 
+_WIDEST = 60  # characters of a name in a table for a terminal
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -47,8 +49,8 @@ class Table:
         return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
     def text(self) -> str:
-        """Returns the table for a terminal: names flush left, values flush right."""
-        lines = self.cells()
+        """Returns the table for a terminal: names flush left, long ones cut, values right."""
+        lines = [[_end(name), *values] for name, *values in self.cells()]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(
@@ -56,6 +58,10 @@ class Table:
             )
             for line in lines
         )
+
+
+def _end(name: str) -> str:
+    return name if len(name) <= _WIDEST else f"…{name[1 - _WIDEST :]}"
 
 
 def percent(share: float) -> str:

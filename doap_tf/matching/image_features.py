@@ -7,6 +7,7 @@ import dataclasses
 import cv2
 import numpy as np
 
+from doap_tf.counts import count
 from doap_tf.features.frames import angles, compose, keypoints_from_frames, radii
 from doap_tf.metrics.distances import NORM_HAMMING, descriptor_size
 
@@ -34,8 +35,8 @@ class Features:
         columns = self.descriptors.shape[1] * (8 if self.norm == NORM_HAMMING else 1)
         width, height = self.image_size
         return (
-            f"Features({len(self.frames):,} keypoints, {descriptor_size(self.norm, columns)}, "
-            f"image of {width}×{height})"
+            f"Features({count(len(self.frames), 'keypoint')}, "
+            f"{descriptor_size(self.norm, columns)}, image of {width}×{height})"
         )
 
     @property

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from doap_tf.counts import count
 from doap_tf.matching.image_features import Features
 
 
@@ -21,7 +22,7 @@ class Matches(NamedTuple):
     distances: np.ndarray | None = None
 
     def __repr__(self) -> str:
-        return f"Matches({len(self.indices):,} matches)"
+        return f"Matches({count(len(self.indices), 'match')})"
 
 
 class Matcher(Protocol):

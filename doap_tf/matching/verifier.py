@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
+from doap_tf.counts import count
 from doap_tf.errors import InputError, check_choice
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matches
@@ -74,7 +75,10 @@ class Verification(NamedTuple):
     confidence: float
 
     def __repr__(self) -> str:
-        return f"Verification({self.inliers.sum():,} inliers of {len(self.inliers):,} matches)"
+        return (
+            f"Verification({count(self.inliers.sum(), 'inlier')} of "
+            f"{count(len(self.inliers), 'match')})"
+        )
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -103,11 +107,12 @@ class PairMatches:
     images: tuple[ImageLike, ImageLike] | None = None
 
     def __repr__(self) -> str:
-        counts = f"{len(self.indices):,} matches"
+        counts = count(len(self.indices), "match")
         if self.geometry is None:
             return f"PairMatches({counts}, not verified)"
         verdict = "reliable" if self.reliable else "not reliable"
-        return f"PairMatches({counts}, {self.inliers.sum():,} inliers, {self.geometry}, {verdict})"
+        counts += f", {count(self.inliers.sum(), 'inlier')}"
+        return f"PairMatches({counts}, {self.geometry}, {verdict})"
 
     def draw(self, path: str | os.PathLike | None = None, title: str = "") -> np.ndarray:
         """Draws the matches with `doap_tf.drawing.matches.draw_matches`.

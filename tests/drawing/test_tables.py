@@ -1,3 +1,5 @@
+import re
+
 from doap_tf.drawing.tables import Table, percent, score_table
 
 TABLE = Table({"a": {"x": 0.5}, "bb": {"y & z": 1.0}}, format_value=percent)
@@ -31,3 +33,9 @@ def test_text_is_aligned():
         "   matching mAP",
         "m         0.250",
     ]
+
+
+def test_long_names_are_cut_in_a_terminal_only():
+    table = Table({"photographs/" * 8 + "a.jpg": {"matches": 1}}, "")
+    assert re.fullmatch(r"…[a-z/]{54}a\.jpg +1", table.text().splitlines()[1])
+    assert "…" not in table.markdown()
