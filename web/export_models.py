@@ -28,12 +28,16 @@ from doap_tf.features.frames import angles, radii
 from doap_tf.matching import (
     DescriptorExtractor,
     NearestNeighbours,
+    PairMatches,
     Verifier,
     all_settings,
+    evidence,
+    has_parallax,
     match_descriptors,
     match_features,
     write_matches,
 )
+from doap_tf.matching.verdict import RELIABLE_EVIDENCE
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.readers.images import as_grey, read_image
 
@@ -135,10 +139,38 @@ def make_fixture(entries: list[dict]) -> None:
             "ratio": _RATIO,
             "default": NETWORKS[0],
             "networks": networks,
+            "verdicts": _verdicts(pair),
+            "reliable_evidence": RELIABLE_EVIDENCE,
             "record_keys": list(record),
             "settings_keys": list(record["settings"]),
         },
     )
+
+
+def _verdicts(pair: PairMatches) -> list[dict]:
+    """Matches with models, and what the verdict says of them."""
+    random = np.random.default_rng(0)
+    cases = []
+    for points1, points2 in (
+        (pair.points1, pair.points2),
+        (pair.points1, random.permutation(pair.points2)),
+        (pair.points1, pair.points2 + [[40, 9]] * random.uniform(0, 1, (len(pair.indices), 1))),
+    ):
+        plane, cameras = (
+            Verifier(geometry).verify_points(points1, points2)
+            for geometry in ("homography", "fundamental")
+        )
+        for found in (plane, cameras):
+            matches = points1, points2, found.geometry, found.model, 3.0
+            case = {"geometry": found.geometry, "threshold": 3.0, "digits": evidence(*matches)}
+            for name, array in zip(
+                ("first", "second", "model"), (points1, points2, found.model), strict=True
+            ):
+                case[name] = array.tolist()
+            cases.append(case)
+        seen = has_parallax(points1, points2, plane.residuals, cameras.model, 3.0)
+        cases[-1]["plane"] = {"homography": plane.model.tolist(), "parallax": seen}
+    return cases
 
 
 def _base64(array: np.ndarray) -> str:

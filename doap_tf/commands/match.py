@@ -7,8 +7,10 @@ python match_main.py photos --format=colmap,h5 --output=matched
 Two files are matched as a pair; a folder, patterns or more files as a collection.
 """
 
+import contextlib
 import functools
 import importlib.resources
+import json
 import os
 import pathlib
 import re
@@ -83,6 +85,10 @@ flags.DEFINE_string(
     "(.json, .npz, .csv); for many images the folder to write.",
 )
 
+flags.DEFINE_boolean(
+    "json", False, "Print the result as JSON for programs: the verdict, or many images' report."
+)
+
 # Features
 flags.DEFINE_string(
     "model",
@@ -133,21 +139,27 @@ flags.DEFINE_list("intrinsics", None, "fx,fy,cx,cy of the camera, for --geometry
 
 def main(argv: Sequence[str]) -> None:
     _take_arguments(argv[1:])
-    path1, path2, images = FLAGS.image1, FLAGS.image2, FLAGS.images
     try:
-        if path1 is path2 is images is None:
-            _match_sample()
-        elif images and not path1 and not path2:
-            _match_many()
-        elif path1 and path2 and not images:
-            _match_pair(path1, path2, FLAGS.output or "")
-        else:
-            raise InputError(
-                "give two images (--image1 and --image2), or many (--images), not both."
-            )
+        if not FLAGS.json:
+            _match()
+            return
+        with contextlib.redirect_stdout(sys.stderr):
+            result = _match()
+        print(json.dumps(result))
     except OSError as error:
         where = error.filename or FLAGS.output
         raise InputError(f"cannot read or write {where}: {error.strerror or error}.") from error
+
+
+def _match() -> dict[str, Any]:
+    path1, path2, images = FLAGS.image1, FLAGS.image2, FLAGS.images
+    if path1 is path2 is images is None:
+        return _match_sample()
+    if images and not path1 and not path2:
+        return _match_many()
+    if path1 and path2 and not images:
+        return _match_pair(path1, path2, FLAGS.output or "")
+    raise InputError("give two images (--image1 and --image2), or many (--images), not both.")
 
 
 def _take_arguments(paths: Sequence[str]) -> None:
@@ -166,14 +178,14 @@ def _take_arguments(paths: Sequence[str]) -> None:
         FLAGS["images"].value = ",".join(paths)
 
 
-def _match_sample() -> None:
+def _match_sample() -> dict[str, Any]:
     print("no images given: matching scikit-image's motorcycle, a stereo pair", flush=True)
     folder = importlib.resources.files("skimage") / "data"
     left, right = (str(folder / f"motorcycle_{side}.png") for side in ("left", "right"))
-    _match_pair(left, right, FLAGS.output or "matches.png")
+    return _match_pair(left, right, FLAGS.output or "matches.png")
 
 
-def _match_pair(path1: str, path2: str, output: str) -> None:
+def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     from doap_tf import matching
     from doap_tf.readers.images import read_image
 
@@ -209,21 +221,23 @@ def _match_pair(path1: str, path2: str, output: str) -> None:
     if pair.reliable is not None:
         verdict = "matched" if pair.reliable else "no reliable match"
         print(f"{verdict} (confidence {pair.confidence:.2f})")
+    settings = matching.all_settings(extractor, matcher, verifier)
     for path in outputs:
         if path in pictures:
             title = f"{_short(path1)} – {_short(path2)} · {extractor.name}"
             _write_picture(path, "draw_matches", image1, image2, pair, title)
         else:
             images = {"image1": path1, "image2": path2}
-            settings = matching.all_settings(extractor, matcher, verifier)
             matching.write_matches(path, pair, images | settings)
             print(path)
     if FLAGS.draw_frames:
         title = f"{_short(path1)} · {FLAGS.detector}"
         _write_picture(FLAGS.draw_frames, "draw_frames", image1, features1.frames, title)
+    keypoints = {path1: len(features1.frames), path2: len(features2.frames)}
+    return {**matching.pair_record(path1, path2, pair), "images": keypoints, "settings": settings}
 
 
-def _match_many() -> None:
+def _match_many() -> dict[str, Any]:
     from doap_tf import matching
 
     _check_collection_flags()
@@ -261,6 +275,7 @@ def _match_many() -> None:
         f"{count(wanted, 'pair')} "
         f"matched; {FLAGS.output} holds {', '.join(written)}; see {FLAGS.output}/index.html"
     )
+    return report
 
 
 def _check_collection_flags() -> None:

@@ -29,7 +29,12 @@ from .pair_selection import (
     read_pairs as read_pairs,
     sequential_pairs as sequential_pairs,
 )
-from .pipeline import Outcome as Outcome, Pipeline as Pipeline, all_settings as all_settings
+from .pipeline import (
+    Outcome as Outcome,
+    Pipeline as Pipeline,
+    all_settings as all_settings,
+    pair_record as pair_record,
+)
 from .verdict import (
     evidence as evidence,
     has_parallax as has_parallax,

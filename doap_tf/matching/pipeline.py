@@ -20,12 +20,12 @@ from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.image_matching import match_features
-from doap_tf.matching.match_store import MatchStore
+from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.matching.shortlist import ReadFeatures, make_signatures, retrieval_pairs
 from doap_tf.matching.verdict import is_reliable
-from doap_tf.matching.verifier import Verifier
+from doap_tf.matching.verifier import PairMatches, Verifier
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
 from doap_tf.readers.images import as_grey, read_upright
@@ -232,23 +232,8 @@ class Pipeline:
 def collection_report(
     store: MatchStore, outcome: Outcome, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns keypoints per image, matches per pair, failures and settings, for JSON.
-
-    Pairs whose matches were not verified have neither inliers nor a model.
-    """
-    pairs = []
-    for name1, name2 in outcome.pairs:
-        matches = store.read_pair(name1, name2)
-        record: dict[str, Any] = {"image1": name1, "image2": name2, "matches": len(matches.indices)}
-        if matches.geometry is not None:
-            record |= {
-                "inliers": int(matches.inliers.sum()),
-                "geometry": matches.geometry,
-                "model": None if matches.model is None else matches.model.tolist(),
-                "reliable": is_reliable(matches.confidence),
-                "confidence": matches.confidence,
-            }
-        pairs.append(record)
+    """Returns keypoints per image, matches per pair, failures and settings, for JSON."""
+    pairs = [pair_record(*pair, store.read_pair(*pair)) for pair in outcome.pairs]
     failed_pairs = [
         {"image1": name1, "image2": name2, "reason": reason}
         for (name1, name2), reason in outcome.failed_pairs.items()
@@ -260,6 +245,20 @@ def collection_report(
         "failed_pairs": failed_pairs,
         "settings": dict(settings),
     }
+
+
+def pair_record(name1: str, name2: str, matches: StoredMatches | PairMatches) -> dict[str, Any]:
+    """Returns counts, geometry and verdict, for JSON; only matches if they were not verified."""
+    record: dict[str, Any] = {"image1": name1, "image2": name2, "matches": len(matches.indices)}
+    if matches.geometry is not None:
+        record |= {
+            "inliers": int(matches.inliers.sum()),
+            "geometry": matches.geometry,
+            "model": None if matches.model is None else matches.model.tolist(),
+            "reliable": is_reliable(matches.confidence),
+            "confidence": matches.confidence,
+        }
+    return record
 
 
 def all_settings(extractor: Extractor, matcher: Matcher, verifier: Verifier) -> dict[str, Any]:

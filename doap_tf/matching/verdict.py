@@ -14,8 +14,12 @@ from doap_tf.matching.model_residuals import model_residuals
 
 #: Matches that determine each geometry.
 SAMPLES = {"homography": 4, "fundamental": 7}
-#: Digits of evidence from which a pair is reliable: benchmarks/verdict.py.
-RELIABLE_EVIDENCE = 8.0
+#: Digits of evidence from which a pair is reliable: chance gives so many inliers to one pair in a
+#: thousand at most. Measured by benchmarks/verdict.py.
+RELIABLE_EVIDENCE = 3.0
+#: Digits from which matches off a plane are parallax. Rows of windows, which repeat along epipolar
+#: lines, reach some twenty.
+PARALLAX_EVIDENCE = 20.0
 _CELL = 12.0  # pixels
 _PARTNERS = 256  # with which a point is paired anew, at most
 _OFF_PLANE = 3.0  # thresholds from where a homography maps a match
@@ -96,7 +100,7 @@ def has_parallax(
     off = plane_residuals > _OFF_PLANE * threshold
     matches = points1[off], points2[off]
     digits = evidence(*matches, "fundamental", fundamental, threshold, _PARALLAX_SAMPLE)
-    return digits >= RELIABLE_EVIDENCE
+    return digits >= PARALLAX_EVIDENCE
 
 
 def _one_per_cell(points1: np.ndarray, points2: np.ndarray, inliers: np.ndarray) -> np.ndarray:

@@ -158,9 +158,9 @@ class Verifier:
     """Estimates a model from matches of which many may be wrong, and says which fit it.
 
     Args:
-        geometry: One of `GEOMETRIES`; `"auto"`: a homography, or the fundamental matrix if
-            `doap_tf.matching.verdict.has_parallax` (the essential one if intrinsics are given);
-            None leaves matches unverified.
+        geometry: One of `GEOMETRIES`; `"auto"`: of a homography and a fundamental matrix (an
+            essential one if intrinsics are given) the one with more evidence, and the latter if
+            `doap_tf.matching.verdict.has_parallax`; None leaves matches unverified.
         threshold: Pixels within which a match is an inlier.
         intrinsics1: Matrix [3, 3] of the first camera; `"essential"` requires it.
         intrinsics2: Matrix [3, 3] of the second camera; by default that of the first.
@@ -233,18 +233,12 @@ class Verifier:
         plane = self._verify_by("homography", points1, points2, costs)
         camera_geometry = "fundamental" if self.intrinsics1 is None else "essential"
         cameras = self._verify_by(camera_geometry, points1, points2, costs)
-        if cameras.model is None or not (
-            cameras.confidence > plane.confidence
-            or has_parallax(
-                points1,
-                points2,
-                plane.residuals,
-                self._in_pixels(camera_geometry, cameras.model),
-                self.threshold,
-            )
-        ):
+        if cameras.model is None:
             return plane
-        return cameras
+        in_pixels = self._in_pixels(camera_geometry, cameras.model)
+        if has_parallax(points1, points2, plane.residuals, in_pixels, self.threshold):
+            return cameras._replace(confidence=max(cameras.confidence, plane.confidence))
+        return cameras if cameras.confidence > plane.confidence else plane
 
     def _verify_by(
         self, geometry: str, points1: np.ndarray, points2: np.ndarray, costs: np.ndarray | None

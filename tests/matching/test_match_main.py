@@ -52,6 +52,7 @@ def test_a_pair_is_matched_and_drawn(folder):
     )
     assert finished.returncode == 0, finished.stderr
     assert "inliers of this homography" in finished.stdout
+    assert "\nmatched (confidence" in finished.stdout
     assert cv2.imread(str(folder / "out/matches.png")).shape[1] > 1200
     assert cv2.imread(str(folder / "out/frames.png")) is not None
     assert sorted(path.name for path in (folder / "out").iterdir()) == ["frames.png", "matches.png"]
@@ -148,6 +149,18 @@ def test_detector_geometry_and_intrinsics(folder):
         f"--detector={ENTRIES['learned'].file('.tflite')}",
     )
     assert "a.png: 20 keypoints" in few.stdout and "inliers" not in few.stdout, few.stderr
+
+
+def test_an_unrelated_pair_is_no_reliable_match_and_json_says_so_to_programs(folder, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (75, 100), np.uint8)
+    other = str(tmp_path / "noise.png")
+    cv2.imwrite(other, cv2.resize(noise, (400, 300)))
+    finished = run(folder, "a.png", other, "--model=sift", "--max_keypoints=200", "--json")
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)
+    assert result["reliable"] is False and result["confidence"] < 0.5
+    assert result["images"] == {"a.png": 200, other: 200} and result["matches"] > 20
+    assert "no reliable match (confidence" in finished.stderr
 
 
 def test_sequential_and_listed_pairs(folder):

@@ -191,9 +191,9 @@ def test_parallax_has_the_geometry_of_two_cameras(intrinsics, geometry):
 
 
 def test_parallax_is_seen_beside_a_plane_that_most_matches_lie_on():
-    points1, points2, right = planar_matches(300, noise=0.2)
+    points1, points2, right = planar_matches(600, noise=0.2)
     homography = verify(points1, points2, "homography").model
-    moved = np.flatnonzero(right)[::4]
+    moved = np.flatnonzero(right)[::3]
     depths = np.random.default_rng(4).uniform(10, 40, len(moved))[:, None]
     points2[moved] += depths * (0.96, 0.28)
     assert verify(points1, points2).geometry == "fundamental"

@@ -1,7 +1,8 @@
-/** Two pictures beside or above each other with a line for every inlier. */
+/** Two pictures beside or above each other with a line for every inlier of a reliable match. */
 
 import type { Matrix3 } from "./matrices";
 import type { Matched } from "./protocol";
+import { isReliable } from "./verdict";
 
 const GAP = 8;
 
@@ -38,7 +39,7 @@ export function drawMatches(
   canvas: HTMLCanvasElement,
   first: ImageBitmap,
   second: ImageBitmap,
-  matched: Matched | null,
+  matched: Matched,
   layout: Layout,
   outline: boolean,
 ): void {
@@ -51,7 +52,7 @@ export function drawMatches(
   context.scale(layout.scale, layout.scale);
   context.drawImage(first, 0, 0);
   context.drawImage(second, layout.right, layout.down);
-  if (!matched) return;
+  if (!isReliable(matched.confidence)) return;
   if (outline && matched.model) drawOutline(context, first, second, matched.model, layout);
   const thick = layout.density / layout.scale;
   context.lineWidth = 1.4 * thick;

@@ -4,6 +4,8 @@ import { determinant, type Matrix3, multiply, smallestEigenvector, transpose } f
 
 export type Point = [number, number];
 export type GeometryName = "homography" | "fundamental";
+/** Which geometry to estimate; auto: the one that the matches support. */
+export type GeometryChoice = GeometryName | "auto";
 
 export interface Geometry {
   /** Least number of matches that determine a model. */

@@ -3,13 +3,13 @@
 import { Camera } from "./camera";
 import { Client } from "./client";
 import { drawMatches, layOut } from "./drawing";
-import type { GeometryName } from "./geometries";
+import type { GeometryChoice, GeometryName } from "./geometries";
 import type { Manifest } from "./manifest";
 import { matchRecord } from "./match_file";
 import { copyOf, type Photograph, readPhotograph, sizeNote } from "./photographs";
 import type { Matched, Settings, Started } from "./protocol";
-import { FEWEST_INLIERS } from "./ransac";
 import type { Stage } from "./stopwatch";
+import { isReliable } from "./verdict";
 
 const LIVE_SIDE = 480; // pixels of the longer side of a live picture
 const LIVE_KEYPOINTS = 300;
@@ -23,6 +23,10 @@ const STAGES: Record<Stage, string> = {
   warp: "Warp",
 };
 const NAMES = ["First", "Second"];
+const GEOMETRY_NAMES: Record<GeometryName, string> = {
+  homography: "a homography",
+  fundamental: "a fundamental matrix",
+};
 
 function element<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T;
@@ -48,7 +52,7 @@ function settings(): Settings {
     network: networkChoice.value,
     keypoints: Number(keypointsSlider.value),
     ratio: Number(ratioSlider.value),
-    geometry: geometryChoice.value as GeometryName,
+    geometry: geometryChoice.value as GeometryChoice,
   };
 }
 
@@ -155,9 +159,7 @@ function show(result: typeof shown): void {
   const { matched, pair, settings: used } = result;
   draw();
   const inliers = matched.inliers.filter(Boolean).length;
-  const summary = matched.model
-    ? `${inliers} of ${matched.indices.length} matches agree.`
-    : `No match: fewer than ${FEWEST_INLIERS} of ${matched.indices.length} candidates agree.`;
+  const summary = inWords(matched);
   tell(summary);
   picture.setAttribute("aria-label", `${pair[0].name} and ${pair[1].name}. ${summary}`);
   if (matched.warped) {
@@ -172,6 +174,7 @@ function show(result: typeof shown): void {
     ["Keypoints, second", String(matched.keypoints[1].length)],
     [used.ratio < 1 ? "Mutual matches within the ratio" : "Mutual matches", String(matched.indices.length)],
     ["Inliers", String(inliers)],
+    ["Confidence", matched.confidence.toFixed(2)],
   ]);
   const times = Object.entries(matched.milliseconds) as [Stage, number][];
   const total = times.reduce((sum, [, time]) => sum + time, 0);
@@ -181,6 +184,13 @@ function show(result: typeof shown): void {
     ["Load the network", inMilliseconds(matched.loading)],
     [`Start LiteRT.js (${threadsInWords()})`, inMilliseconds(started.milliseconds)],
   ]);
+}
+
+function inWords({ inliers, indices, geometry, confidence }: Matched): string {
+  const agree = `${inliers.filter(Boolean).length} of ${indices.length} matches agree`;
+  return isReliable(confidence)
+    ? `${agree} on ${GEOMETRY_NAMES[geometry]}.`
+    : `No reliable match: ${agree}, which may be chance.`;
 }
 
 function draw(): void {
@@ -264,15 +274,14 @@ async function live(from: Camera, photograph: Photograph): Promise<void> {
     const second = await copyOf(from.video, "camera", LIVE_SIDE);
     const matched = await client.match({ first, second, settings: chosen, warp: false });
     const layout = layOut(first.bitmap, second.bitmap, room(), devicePixelRatio);
-    drawMatches(picture, first.bitmap, second.bitmap, matched, layout, chosen.geometry === "homography");
+    drawMatches(picture, first.bitmap, second.bitmap, matched, layout, matched.geometry === "homography");
     second.bitmap.close();
     picture.hidden = false;
     const now = performance.now();
     const current = last ? 1000 / (now - last) : 0;
     rate = rate ? 0.8 * rate + 0.2 * current : current;
     last = now;
-    const inliers = matched.inliers.filter(Boolean).length;
-    tell(`${rate.toFixed(1)} frames a second · ${inliers} of ${matched.indices.length} matches agree.`);
+    tell(`${rate.toFixed(1)} frames a second · ${inWords(matched)}`);
     picture.setAttribute("aria-label", `${first.name} and the live view of the camera`);
   }
 }

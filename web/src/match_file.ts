@@ -1,11 +1,12 @@
 /** Matches in the format of `match_main.py --output=x.json` (doap_tf/matching/match_files.py). */
 
-import { GEOMETRIES, type Point } from "./geometries";
+import { GEOMETRIES, type GeometryName, type Point } from "./geometries";
 import type { Keypoint } from "./keypoints";
 import type { Manifest } from "./manifest";
 import { type Matrix3, multiply, transpose } from "./matrices";
 import type { Photograph } from "./photographs";
 import { type Matched, type Settings, THRESHOLD } from "./protocol";
+import { isReliable } from "./verdict";
 
 /** Everything in pixels of the files, although smaller pictures may have been matched. */
 export function matchRecord(
@@ -19,18 +20,20 @@ export function matchRecord(
   const [scale1, scale2] = [first, second].map(scaleOf);
   const keypoints1 = matched.keypoints[0].map((keypoint) => row(keypoint, scale1));
   const keypoints2 = matched.keypoints[1].map((keypoint) => row(keypoint, scale2));
-  const model = matched.model && inFilePixels(matched.model, settings, scale1, scale2);
+  const model = matched.model && inFilePixels(matched.model, matched.geometry, scale1, scale2);
   const residuals = matched.indices.map(([i, j]) => {
     if (!model) return -1;
     const points = [keypoints1[i].slice(0, 2) as Point, keypoints2[j].slice(0, 2) as Point] as const;
-    const residual = GEOMETRIES[settings.geometry].residual(model, ...points);
+    const residual = GEOMETRIES[matched.geometry].residual(model, ...points);
     return Number.isFinite(residual) ? residual : -1;
   });
   return {
     format: 1,
     image_size1: first.original,
     image_size2: second.original,
-    geometry: settings.geometry,
+    geometry: matched.geometry,
+    reliable: isReliable(matched.confidence),
+    confidence: matched.confidence,
     model: model && [model.slice(0, 3), model.slice(3, 6), model.slice(6, 9)],
     settings: {
       image1: first.name,
@@ -71,7 +74,7 @@ function row({ x, y, radius, angle, score }: Keypoint, scale: number): number[] 
   return [(x + 0.5) * scale - 0.5, (y + 0.5) * scale - 0.5, 2 * radius * scale, degrees, score];
 }
 
-function inFilePixels(model: Matrix3, { geometry }: Settings, scale1: number, scale2: number): Matrix3 {
+function inFilePixels(model: Matrix3, geometry: GeometryName, scale1: number, scale2: number): Matrix3 {
   const smaller1 = scaling(1 / scale1);
   if (geometry === "fundamental") return multiply(transpose(scaling(1 / scale2)), multiply(model, smaller1));
   const homography = multiply(scaling(scale2), multiply(model, smaller1));

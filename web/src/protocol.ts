@@ -1,9 +1,9 @@
 /** What the page and its worker say to each other. */
 
-import type { GeometryName } from "./geometries";
+import type { GeometryChoice } from "./geometries";
 import type { Keypoint } from "./keypoints";
 import type { Manifest } from "./manifest";
-import type { Matrix3 } from "./matrices";
+import type { Verification } from "./ransac";
 import type { Stage } from "./stopwatch";
 
 export interface Settings {
@@ -12,7 +12,7 @@ export interface Settings {
   keypoints: number;
   /** 1: no test of the ratio. */
   ratio: number;
-  geometry: GeometryName;
+  geometry: GeometryChoice;
 }
 
 /** A picture; features are kept as long as its number is used. */
@@ -33,13 +33,11 @@ export interface Started {
   milliseconds: number;
 }
 
-export interface Matched {
+export interface Matched extends Verification {
   keypoints: [Keypoint[], Keypoint[]];
   indices: [number, number][];
   distances: number[];
-  inliers: boolean[];
-  model: Matrix3 | null;
-  /** The second picture seen from the first, if a homography was found. */
+  /** The second picture seen from the first, if a reliable homography was found. */
   warped: ImageBitmap | null;
   milliseconds: Partial<Record<Stage, number>>;
   /** Milliseconds that the network took to load, now or earlier. */

@@ -1,31 +1,39 @@
 /** Estimating a model from matches of which many may be wrong: RANSAC with local optimisation. */
 
-import type { Geometry, Point } from "./geometries";
+import { GEOMETRIES, type GeometryChoice, type GeometryName, type Point } from "./geometries";
 import type { Matrix3 } from "./matrices";
+import { confidence, evidence, hasParallax } from "./verdict";
 
 const CONFIDENCE = 0.9999;
 const MOST_SAMPLES = 4000;
 const REFINEMENTS = 8;
 
-/** Inliers below which a model is taken for chance, as in COLMAP. */
-export const FEWEST_INLIERS = 15;
-
 export interface Verification {
+  geometry: GeometryName;
   model: Matrix3 | null;
   inliers: boolean[];
+  /** 0…1 that both show the same scene, at least 0.5 if the match is reliable. */
+  confidence: number;
 }
 
-export function verify(
-  geometry: Geometry,
-  first: Point[],
-  second: Point[],
-  threshold: number,
-  seed = 0,
-): Verification {
+/** Estimates a geometry, of two the better supported one. */
+export function verify(choice: GeometryChoice, first: Point[], second: Point[], threshold: number): Verification {
+  if (choice !== "auto") return verifyBy(choice, first, second, threshold);
+  const plane = verifyBy("homography", first, second, threshold);
+  const cameras = verifyBy("fundamental", first, second, threshold);
+  if (!cameras.model) return plane;
+  if (hasParallax(first, second, plane.model, cameras.model, threshold)) {
+    return { ...cameras, confidence: Math.max(cameras.confidence, plane.confidence) };
+  }
+  return cameras.confidence > plane.confidence ? cameras : plane;
+}
+
+function verifyBy(name: GeometryName, first: Point[], second: Point[], threshold: number): Verification {
+  const geometry = GEOMETRIES[name];
   const count = first.length;
   let best: Scored = { model: null, score: Infinity, inliers: [] };
-  const random = randomNumbers(seed);
-  let samples = count < FEWEST_INLIERS ? 0 : MOST_SAMPLES;
+  const random = randomNumbers(0);
+  let samples = count < geometry.sample ? 0 : MOST_SAMPLES;
   for (let drawn = 0; drawn < samples; drawn++) {
     const found = fit(draw(geometry.sample, count, random));
     if (found.score >= best.score) continue;
@@ -33,11 +41,14 @@ export function verify(
     const share = (best.inliers.length / count) ** geometry.sample;
     samples = Math.min(samples, Math.ceil(Math.log(1 - CONFIDENCE) / Math.log(1 - Math.min(share, 1 - 1e-9))));
   }
-  if (!best.model || best.inliers.length < FEWEST_INLIERS) {
-    return { model: null, inliers: first.map(() => false) };
-  }
   const inliers = new Set(best.inliers);
-  return { model: best.model, inliers: first.map((_, i) => inliers.has(i)) };
+  const digits = best.model ? evidence(first, second, { geometry: name, matrix: best.model }, threshold) : 0;
+  return {
+    geometry: name,
+    model: best.model,
+    inliers: first.map((_, i) => inliers.has(i)),
+    confidence: confidence(digits),
+  };
 
   function fit(chosen: number[]): Scored {
     const model = geometry.fit(

@@ -1,7 +1,7 @@
 /** Everything that takes time, away from the page's thread. */
 
 import { PhotographFeatures } from "./features";
-import { GEOMETRIES, type Point } from "./geometries";
+import type { Point } from "./geometries";
 import { matchBits } from "./hamming";
 import type { Keypoint } from "./keypoints";
 import { type Manifest, readManifest } from "./manifest";
@@ -10,6 +10,7 @@ import type { Matched, NumberedImage, Request, Started } from "./protocol";
 import { THRESHOLD } from "./protocol";
 import { verify } from "./ransac";
 import { Stopwatch } from "./stopwatch";
+import { isReliable } from "./verdict";
 import { warpOnto } from "./warp";
 
 const base = new URL("./", self.location.href).href;
@@ -57,10 +58,10 @@ async function match({ first, second, settings, warp }: Extract<Request, { kind:
     matches.indices.map((pair): Point => [keypoints[side][pair[side]].x, keypoints[side][pair[side]].y]),
   );
   const verified = await watch.time("verify", () =>
-    verify(GEOMETRIES[settings.geometry], points[0], points[1], THRESHOLD),
+    verify(settings.geometry, points[0], points[1], THRESHOLD),
   );
   let warped: ImageBitmap | null = null;
-  if (warp && verified.model && settings.geometry === "homography") {
+  if (warp && verified.model && verified.geometry === "homography" && isReliable(verified.confidence)) {
     const { model } = verified;
     const { width, height } = features[0].image;
     const onto = await watch.time("warp", () => warpOnto(features[1].image, model, width, height));

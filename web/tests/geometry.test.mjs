@@ -1,6 +1,7 @@
 /** Homographies and fundamental matrices from matches of which many are wrong. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { build } from "esbuild";
@@ -8,15 +9,16 @@ import { WEB } from "./browser.mjs";
 
 const { outputFiles } = await build({
   stdin: {
-    contents: 'export { verify } from "./ransac"; export { GEOMETRIES } from "./geometries";',
+    contents: ["geometries", "ransac", "verdict"].map((name) => `export * from "./${name}";`).join("\n"),
     resolveDir: join(WEB, "src"),
   },
   bundle: true,
   format: "esm",
   write: false,
 });
-const { verify, GEOMETRIES } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+const { confidence, evidence, GEOMETRIES, hasParallax, verify } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
 
+const fixture = JSON.parse(readFileSync(new URL("fixture.json", import.meta.url), "utf8"));
 let state = 1;
 function random() {
   state = (state * 48271) % 2147483647;
@@ -44,7 +46,9 @@ test("a homography", () => {
     return [(h[0] * x + h[1] * y + h[2]) / depth, (h[3] * x + h[4] * y + h[5]) / depth];
   };
   const first = Array.from({ length: 150 }, wrong);
-  const { model, inliers } = verify(GEOMETRIES.homography, first, spoilt(first, map), 3);
+  const { geometry, model, inliers, confidence } = verify("auto", first, spoilt(first, map), 3);
+  assert.equal(geometry, "homography");
+  assert.ok(confidence > 0.9);
   for (const corner of [[0, 0], [640, 0], [640, 480], [0, 480]]) {
     assert.ok(GEOMETRIES.homography.residual(model, corner, map(corner)) < 0.7);
   }
@@ -59,12 +63,14 @@ test("a fundamental matrix", () => {
   const seen = ([x, y, z]) => [(500 * x) / z + 320, (500 * y) / z + 240];
   const moved = ([x, y, z]) => [cosine * x + sine * z - 1.5, y + 0.2, -sine * x + cosine * z + 0.3];
   const first = points.map(seen);
-  const { model, inliers } = verify(
-    GEOMETRIES.fundamental,
+  const { geometry, model, inliers, confidence } = verify(
+    "auto",
     first,
     spoilt(first, (_, i) => seen(moved(points[i]))),
     1,
   );
+  assert.equal(geometry, "fundamental");
+  assert.ok(confidence > 0.9);
   const residuals = points.map((point) => GEOMETRIES.fundamental.residual(model, seen(point), seen(moved(point))));
   assert.ok(Math.max(...residuals) < 0.7);
   assert.ok(inliers.every((inlier, i) => i % 3 === 0 || inlier));
@@ -72,18 +78,27 @@ test("a fundamental matrix", () => {
   assert.ok(Math.abs(a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)) < 1e-12); // rank two
 });
 
-test("chance and degenerate matches give no model", () => {
+test("the verdict is that of Python on the same matches", () => {
+  for (const { first, second, geometry, model, threshold, digits, plane } of fixture.verdicts) {
+    const matrix = model.flat();
+    assert.ok(Math.abs(evidence(first, second, { geometry, matrix }, threshold) - digits) < 1e-6);
+    if (plane) assert.equal(hasParallax(first, second, plane.homography.flat(), matrix, threshold), plane.parallax);
+  }
+  assert.equal(confidence(fixture.reliable_evidence), 0.5);
+});
+
+test("chance and degenerate matches are not reliable", () => {
   const first = Array.from({ length: 60 }, wrong);
-  for (const geometry of Object.values(GEOMETRIES)) {
+  for (const geometry of ["auto", ...Object.keys(GEOMETRIES)]) {
     for (const [one, two] of [
       [first.slice(0, 3), first.slice(0, 3)],
       [[], []],
       [first.map(() => [5, 5]), first],
     ]) {
-      const { model, inliers } = verify(geometry, one, two, 3);
-      assert.equal(model, null);
-      assert.deepEqual(inliers, one.map(() => false));
+      const { inliers, confidence } = verify(geometry, one, two, 3);
+      assert.equal(inliers.length, one.length);
+      assert.equal(confidence, 0);
     }
   }
-  assert.equal(verify(GEOMETRIES.homography, first, first.map(wrong), 3).model, null);
+  for (let i = 0; i < 2; i++) assert.ok(verify("auto", first.map(wrong), first.map(wrong), 3).confidence < 0.5);
 });

@@ -66,7 +66,7 @@ function says(page, selector, pattern) {
 
 async function matchSamples(page) {
   await page.click("#samples");
-  return says(page, "#status", /\d+ of \d+ matches agree|No match.*/);
+  return says(page, "#status", /\d+ of \d+ matches agree on a|No reliable match.*/);
 }
 
 function choose(page, side, name, mimeType, buffer) {
@@ -99,6 +99,7 @@ test("the samples match as they should, and nothing leaves the machine", async (
     await says(page, "#status", /Choose two/);
     await matchSamples(page);
     const record = await savedMatches(page);
+    assert.deepEqual([record.geometry, record.reliable, record.settings.geometry], ["homography", true, "auto"]);
     const inliers = record.inliers.filter(Boolean).length;
     const errors = cornerErrors(record.model, truth);
     console.log(`${inliers} of ${record.indices.length} matches are inliers; corners are ${errors.map((e) => e.toFixed(2))} pixels off`);
@@ -221,7 +222,7 @@ test("bad files get a message, and the page goes on", async () => {
     await says(page, "#note1", /large.png · 8660 × 5774 pixels, 50 megapixels; matched at 1024 × 683/);
     assert.equal(await page.textContent("#error"), "");
     await choose(page, 2, "two.jpg", "image/jpeg", two);
-    await says(page, "#status", /No match/);
+    await says(page, "#status", /No reliable match/);
     assert.match(await matchSamples(page), /agree/);
   });
 });
@@ -231,7 +232,7 @@ test("the camera is matched with the first photograph", async () => {
     await choose(page, 1, "one.jpg", "image/jpeg", one);
     await says(page, "#note1", /one\.jpg/);
     await page.click("#camera");
-    const text = await says(page, "#status", /^(?!0\.0)[\d.]+ frames a second · [1-9]\d+ of \d+ matches agree/);
+    const text = await says(page, "#status", /^(?!0\.0)[\d.]+ frames a second · [1-9]\d+ of \d+ matches agree on a homography/);
     console.log(text);
     await page.screenshot({ path: join(SCREENSHOTS, "camera.png") });
     await page.click("#camera");

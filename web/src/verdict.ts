@@ -1,0 +1,104 @@
+/** Whether matches show the same scene, by the rule of doap_tf/matching/verdict.py. */
+
+import { GEOMETRIES, type GeometryName, type Point } from "./geometries";
+import type { Matrix3 } from "./matrices";
+
+const RELIABLE_EVIDENCE = 3;
+const PARALLAX_EVIDENCE = 20;
+const CELL = 12; // pixels
+const PARTNERS = 256; // with which a point is paired anew, at most
+const OFF_PLANE = 3; // thresholds from where a homography maps a match
+const SAMPLES: Record<GeometryName, number> = { homography: 4, fundamental: 7 };
+const PARALLAX_SAMPLE = 2; // matches that determine a fundamental matrix if a homography is known
+
+export interface Model {
+  geometry: GeometryName;
+  matrix: Matrix3;
+}
+
+/** The digits of evidence that matches show the same scene; 0 if chance explains them. */
+export function evidence(
+  first: Point[],
+  second: Point[],
+  model: Model,
+  threshold: number,
+  sample = SAMPLES[model.geometry],
+): number {
+  const { residual } = GEOMETRIES[model.geometry];
+  const fits = (i: number, j: number) => residual(model.matrix, first[i], second[j]) <= threshold;
+  const isInlier = first.map((_, i) => fits(i, i));
+  const rows = onePerCell(first, second, isInlier);
+  const inliers = rows.filter((i) => isInlier[i]);
+  const [trials, successes] = [rows.length - sample, inliers.length - sample];
+  const widths = [first, second].map((points) => width(inliers.map((i) => points[i])));
+  if (successes <= 0 || Math.min(...widths) < CELL / 2) return 0;
+  const all = pairedAnew(rows, fits);
+  const inside = pairedAnew(inliers, fits);
+  const chance = Math.max((all.hits + 1) / (all.pairs + 1), inside.hits / inside.pairs);
+  const share = successes / trials;
+  if (share <= chance) return 0;
+  let nats = successes * Math.log(share / chance);
+  if (successes < trials) nats += (trials - successes) * Math.log((1 - share) / (1 - chance));
+  for (let i = 0; i < sample; i++) nats -= Math.log((rows.length - i) / (i + 1)); // ways to choose a sample
+  return Math.max(0, nats / Math.LN10);
+}
+
+/** Evidence as a number 0…1, 0.5 from where a pair is reliable. */
+export function confidence(digits: number): number {
+  return digits / (digits + RELIABLE_EVIDENCE);
+}
+
+export function isReliable(confidence: number): boolean {
+  return confidence >= 0.5;
+}
+
+/** Whether a fundamental matrix explains matches that a homography does not, beyond chance. */
+export function hasParallax(
+  first: Point[],
+  second: Point[],
+  homography: Matrix3 | null,
+  fundamental: Matrix3,
+  threshold: number,
+): boolean {
+  const { residual } = GEOMETRIES.homography;
+  const off = first
+    .map((_, i) => i)
+    .filter((i) => !homography || residual(homography, first[i], second[i]) > OFF_PLANE * threshold);
+  const [one, two] = [first, second].map((points) => off.map((i) => points[i]));
+  const model: Model = { geometry: "fundamental", matrix: fundamental };
+  return evidence(one, two, model, threshold, PARALLAX_SAMPLE) >= PARALLAX_EVIDENCE;
+}
+
+/** Matches no two of which share a cell in either image; inliers come first. */
+function onePerCell(first: Point[], second: Point[], isInlier: boolean[]): number[] {
+  const all = first.map((_, i) => i);
+  let rows = [...all.filter((i) => isInlier[i]), ...all.filter((i) => !isInlier[i])];
+  for (const points of [first, second]) {
+    const taken = new Set<string>();
+    rows = rows.filter((i) => {
+      const cell = points[i].map((value) => Math.floor(value / CELL)).join();
+      return !taken.has(cell) && taken.add(cell);
+    });
+  }
+  return rows;
+}
+
+/** The standard deviation of points in the direction in which it is smallest. */
+function width(points: Point[]): number {
+  const mean = [0, 1].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length);
+  const covariance = (a: number, b: number) =>
+    points.reduce((sum, point) => sum + (point[a] - mean[a]) * (point[b] - mean[b]), 0) / points.length;
+  const [xx, xy, yy] = [covariance(0, 0), covariance(0, 1), covariance(1, 1)];
+  return Math.sqrt(Math.max(0, (xx + yy) / 2 - Math.hypot((xx - yy) / 2, xy)));
+}
+
+/** How many pairs of points of different matches fit, and of how many. */
+function pairedAnew(rows: number[], fits: (i: number, j: number) => boolean): { hits: number; pairs: number } {
+  const partners = Math.min(rows.length, PARTNERS);
+  let hits = 0;
+  for (let k = 0; k < partners; k++) {
+    const j = rows[Math.floor((k * rows.length) / partners)];
+    for (const i of rows) if (i !== j && fits(i, j)) hits++;
+  }
+  return { hits, pairs: partners * (rows.length - 1) };
+}
