@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from doap_tf.errors import InputError, Interrupted, is_out_of_memory
+from doap_tf.errors import InputError, Interrupted, check_choice, is_out_of_memory
 from doap_tf.version import __version__
 
 EXIT_BAD_INPUT = 2
@@ -98,7 +98,7 @@ def _parse(
     except InputError as error:
         _fail(str(error), EXIT_BAD_INPUT)
     except flags.Error as error:
-        _fail(f"{error} ({program_name()} --help lists the flags)", EXIT_BAD_INPUT)
+        _fail(f"{_flag_error(error)} ({program_name()} --help lists the flags)", EXIT_BAD_INPUT)
     except ValueError as error:  # raised by absl for binary files
         _fail(f"a flag file cannot be read: {error}.", EXIT_BAD_INPUT)
     except SystemExit:  # --helpfull, which absl ends with 1
@@ -113,6 +113,18 @@ def _parse(
             EXIT_BAD_INPUT,
         )
     return rest
+
+
+def _flag_error(error: flags.Error) -> str:
+    """The message of an error; for one of several choices as `check_choice` says it."""
+    text = str(error)
+    wrong = re.fullmatch(r"flag (--\w+)=(.*): value should be one of <(.*)>", text, re.S)
+    if wrong:
+        try:
+            check_choice(wrong[1], wrong[2], wrong[3].split("|"))
+        except InputError as clearer:
+            return str(clearer)
+    return text
 
 
 def _expand_home() -> None:

@@ -94,6 +94,10 @@ def test_unknown_flags_and_arguments_are_one_line(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["/usr/bin/doap-match"])
     line = said_by(lambda: command_line._parse(["x", "--versoin"]), capsys)
     assert "Did you mean: version" in line and "(doap-match --help lists the flags)" in line
+    with flagsaver.flagsaver():
+        flags.DEFINE_enum("fruit", "apple", ["apple", "pear"], "What to eat.")
+        line = said_by(lambda: command_line._parse(["x", "--fruit=aple"]), capsys)
+    assert line.startswith("error: --fruit must be one of apple, pear, not 'aple'. Did you mean ap")
     line = said_by(lambda: command_line._parse(["x", "a.jpg"]), capsys)
     assert "unexpected arguments: a.jpg" in line
     assert command_line._parse(["x", "a", "--version=0", "b"], True) == ["x", "a", "b"]

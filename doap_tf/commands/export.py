@@ -16,7 +16,7 @@ from absl import flags
 
 from doap_tf import command_line, files, runs
 from doap_tf.catalogue import ENTRIES
-from doap_tf.errors import InputError, writing_to
+from doap_tf.errors import InputError, suggestion, writing_to
 from doap_tf.tflite_metadata import PRECISIONS
 
 FLAGS = flags.FLAGS
@@ -199,6 +199,7 @@ def _check_list(flag: str, known: Iterable[str]) -> None:
     if unknown or not values:
         raise InputError(
             f"--{flag} must be some of {', '.join(known)}, not {', '.join(unknown) or 'none'}."
+            f"{suggestion(unknown[0], known) if unknown else ''}"
         )
 
 

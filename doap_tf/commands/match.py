@@ -26,9 +26,11 @@ from doap_tf import command_line, files
 from doap_tf.catalogue import DEFAULT_DESCRIPTOR
 from doap_tf.counts import count
 from doap_tf.descriptors import HANDCRAFTED
-from doap_tf.errors import InputError, Interrupted, check_choice
+from doap_tf.errors import InputError, Interrupted, check_choice, suggestion
+from doap_tf.progress import progress
 
 FLAGS = flags.FLAGS
+_PAIRS = ("exhaustive", "sequential", "retrieval")
 _SHOWN_PAIRS = 8  # best and worst pairs of a collection, each
 # Where they differ from those of pairs: docs/experiments/reconstruction.md.
 _COLMAP_DEFAULTS = {
@@ -124,11 +126,11 @@ flags.DEFINE_string(
     "method", "mutual", "nearest, mutual, ratio or mutual_ratio (by default for --format=colmap)."
 )
 flags.DEFINE_float("ratio", 0.8, "Lowe's ratio; for --format=colmap 0.9 by default.")
-flags.DEFINE_string(
+flags.DEFINE_enum(
     "geometry",
     "auto",
-    "auto (a homography or a fundamental matrix, whichever the matches support), homography, "
-    "fundamental, essential or none.",
+    ["auto", "homography", "fundamental", "essential", "none"],
+    "auto: a homography or a fundamental matrix, whichever the matches support.",
 )
 flags.DEFINE_string(
     "estimator", "magsac", "magsac (MAGSAC++), gc_ransac, lo_ransac, prosac or ransac."
@@ -207,7 +209,8 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     image1, image2 = read_image(path1), read_image(path2)
     make_extractor, matcher, verifier = _components()
     extractor = make_extractor()
-    features1, features2 = _extract(extractor, path1, image1), _extract(extractor, path2, image2)
+    both = progress([(path1, image1), (path2, image2)], "describing", unit="image", leave=False)
+    features1, features2 = (_extract(extractor, path, image) for path, image in both)
     pair = matching.match_features(features1, features2, matcher, verifier)
     for path, features in ((path1, features1), (path2, features2)):
         print(f"{path}: {count(len(features.frames), 'keypoint')}")
@@ -330,8 +333,8 @@ def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
     if os.path.exists(FLAGS.pairs):
         return matching.read_pairs(FLAGS.pairs, names)
     raise InputError(
-        "--pairs must be exhaustive, sequential, retrieval or a file of pairs, not "
-        f"{FLAGS.pairs!r}."
+        f"--pairs must be {', '.join(_PAIRS)} or a file of pairs, not {FLAGS.pairs!r}."
+        f"{suggestion(FLAGS.pairs, _PAIRS)}"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
@@ -20,7 +20,10 @@ def builder_names() -> list[str]:
 def builder_class(name: str) -> Any:
     """Returns the class of the TFDS builder `name`; TFDS is imported here and not before."""
     if name not in builder_names():
-        raise InputError(f"unknown dataset {name!r}; known are {', '.join(builder_names())}.")
+        raise InputError(
+            f"unknown dataset {name!r}; known are {', '.join(builder_names())}."
+            f"{suggestion(name, builder_names())}"
+        )
     import tensorflow_datasets as tfds
 
     return tfds.builder_cls(name)

@@ -200,7 +200,10 @@ def test_sequential_and_listed_pairs(folder):
             "foreign/database.db.*output",
         ),
         (["--images=*.png", "--output=x", "--pairs=nothing.txt"], "nothing.txt names no pair"),
-        (["--images=*.png", "--output=x", "--pairs=retrievl"], "--pairs must be.*'retrievl'"),
+        (
+            ["--images=*.png", "--output=x", "--pairs=retrievl"],
+            "--pairs must be.*'retrievl'.*mean retrieval",
+        ),
         (["--image1=a.png", "--image2=b.png", "--output=./b.png"], "b.png is one of the images"),
         (["--image1=a.png", "--image2=b.png", "--output=m.psd"], "m.psd is not the name of a"),
         (["--image1=a.png", "--image2=b.png", "--intrinsics=1,2"], "--intrinsics"),
