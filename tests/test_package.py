@@ -23,6 +23,7 @@ def test_unknown_attributes_are_attribute_errors():
 def test_networks_losses_and_export_need_neither_opencv_nor_tfds():
     finished = run(
         "import sys; sys.modules.update(cv2=None, tensorflow_datasets=None);"
-        "import doap_tf.networks, doap_tf.losses, doap_tf.export, doap_tf.descriptors.descriptor"
+        "import doap_tf.networks, doap_tf.losses, doap_tf.descriptors.descriptor;"
+        "from doap_tf.export import *"
     )
     assert finished.returncode == 0, finished.stderr
