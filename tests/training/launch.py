@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import flags
 from absl.testing import flagsaver
 
+from doap_tf import command_line
 from doap_tf.data import PatchGroups
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -43,6 +44,18 @@ def flags_of(command):
         flags.FLAGS.unparse_flags()
         command.define_flags()
         yield
+
+
+def train_here(command, *arguments: str) -> None:
+    """Runs a module of doap_tf.commands to the end in this process."""
+    with flags_of(command):
+        command.main(command_line._parse([command.__name__, *arguments]))
+
+
+def already_exported(train_dir: pathlib.Path) -> pathlib.Path:
+    """Lets a run find its SavedModel, as one that was finished does: to make it takes longest."""
+    (train_dir / "saved_model" / "1").mkdir(parents=True, exist_ok=True)
+    return train_dir
 
 
 def start(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from doap_tf.commands import train
 from doap_tf.networks import DescriptorNetwork
 from tests.training import launch
 
@@ -25,7 +26,7 @@ def groups(tmp_path_factory):
 def flags(groups, train_dir, *more):
     return (
         f"--groups={groups}",
-        f"--train_dir={train_dir}",
+        f"--train_dir={launch.already_exported(train_dir)}",
         *launch.TINY,
         "--steps=3",  # the more, and the heavier the teacher, the further rounding errors grow
         "--dropout=0",
@@ -39,7 +40,7 @@ def flags(groups, train_dir, *more):
 @pytest.fixture(scope="module")
 def alone(groups, tmp_path_factory):
     train_dir = tmp_path_factory.mktemp("alone")
-    launch.train(*flags(groups, train_dir, "--strategy=none"))
+    launch.train_here(train, *flags(groups, train_dir, "--strategy=none"))
     return launch.last_checkpoint(train_dir)
 
 

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 
+from doap_tf.commands import train
 from tests.training import launch
 
 
@@ -17,12 +18,12 @@ def groups(tmp_path_factory):
 def flags(groups, train_dir):
     return (
         f"--groups={groups}",
-        f"--train_dir={train_dir}",
+        f"--train_dir={launch.already_exported(train_dir)}",
         *launch.TINY,
         "--steps=30",
         "--dropout=0.3",
         "--turn",
-        "--checkpoint_every=4",
+        "--checkpoint_every=3",
         "--validate_every=5",
     )
 
@@ -41,25 +42,28 @@ def stop_at(process, step, number):
     return shown
 
 
-def test_a_run_that_is_killed_stopped_and_damaged_ends_bit_identical(groups, tmp_path):
-    launch.train(*flags(groups, tmp_path / "uninterrupted"))
+def test_a_run_that_is_killed_stopped_and_damaged_ends_bit_identical(
+    groups, tmp_path, capsys, caplog
+):
+    launch.train_here(train, *flags(groups, tmp_path / "uninterrupted"))
     wanted = launch.last_checkpoint(tmp_path / "uninterrupted")
 
     folder = tmp_path / "interrupted"
     process = launch.start(*flags(groups, folder))
-    stop_at(process, 10, signal.SIGKILL)
+    stop_at(process, 5, signal.SIGKILL)
     launch.finish(process, expected=-signal.SIGKILL)
 
     process = launch.start(*flags(groups, folder))
-    assert "resuming" in stop_at(process, 25, signal.SIGTERM)
+    assert "resuming" in stop_at(process, 10, signal.SIGTERM)
     output = launch.finish(process, expected=75)
     assert "the same command resumes" in output
     newest = max((folder / "checkpoints").glob("*.npz"))
-    assert int(re.search(r"\d+", newest.name).group()) >= 25
+    assert int(re.search(r"\d+", newest.name).group()) >= 10
     newest.write_bytes(newest.read_bytes()[:1000])
 
-    output = launch.train(*flags(groups, folder))
-    assert f"{newest.name} cannot be read" in output and "resuming" in output
+    launch.train_here(train, *flags(groups, folder))
+    assert f"{newest.name} cannot be read" in caplog.text
+    assert "resuming" in capsys.readouterr().out
     got = launch.last_checkpoint(folder)
     assert got.keys() == wanted.keys()
     for name, array in wanted.items():

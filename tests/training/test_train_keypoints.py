@@ -50,9 +50,7 @@ def flags(data, train_dir, *more):
 def alone(data, tmp_path_factory):
     """A run on one device in this process."""
     train_dir = tmp_path_factory.mktemp("alone")
-    with launch.flags_of(train_keypoints):
-        argv = command_line._parse([PROGRAM, *flags(data, train_dir, "--strategy=none")])
-        train_keypoints.main(argv)
+    launch.train_here(train_keypoints, *flags(data, train_dir, "--strategy=none"))
     return train_dir
 
 
