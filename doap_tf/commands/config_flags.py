@@ -62,6 +62,17 @@ def config_from_flags(config: type[Config], **automatic: Any) -> Config:
     return config(**automatic | given)
 
 
+def load_network(flag: str, name: str) -> Any:
+    """Loads the descriptor network that a flag names, as a Keras model."""
+    from doap_tf.networks import DescriptorNetwork
+    from doap_tf.zoo import load_keras
+
+    try:
+        return load_keras(name, DescriptorNetwork)
+    except InputError as error:
+        raise InputError(f"--{flag}: {error}") from error
+
+
 def has_gpu() -> bool:
     """Whether TensorFlow sees a GPU; imports it without what it logs meanwhile."""
     with stderr_discarded():

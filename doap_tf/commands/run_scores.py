@@ -1,9 +1,18 @@
-"""What commands that train print at the end of a run."""
+"""What commands that train print before and after a run."""
 
 import pathlib
 from collections.abc import Mapping
+from typing import Any
 
 from doap_tf import runs
+
+
+def print_data(train: Any, validation: Any) -> None:
+    """Prints what is trained and, if anything, validated on."""
+    chosen = f"validating on {validation}"
+    if not validation:
+        chosen = "without validation: the last network is kept"
+    print(f"training on {train}, {chosen}", flush=True)
 
 
 def print_scores(

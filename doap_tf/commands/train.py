@@ -20,6 +20,7 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
+    load_network,
     train_dir,
 )
 from doap_tf.commands.dataset_flags import (
@@ -28,7 +29,7 @@ from doap_tf.commands.dataset_flags import (
     print_default_photographs,
 )
 from doap_tf.commands.recipes import expand_recipes
-from doap_tf.commands.run_scores import print_scores
+from doap_tf.commands.run_scores import print_data, print_scores
 from doap_tf.counts import count
 from doap_tf.errors import InputError, check_choice
 from doap_tf.training.config import TrainingConfig
@@ -89,17 +90,12 @@ def main(argv: Sequence[str]) -> None:
         size = make_network(config).input_size
     except ValueError as error:
         raise InputError(str(error)) from error
-    teachers = _load_teachers(config.teachers)
+    teachers = [load_network("teacher", name) for name in config.teachers]
     parts, groups, validation_groups = _load_groups(size)
     magnification = _magnification(parts)
-    print(
-        f"training on {_counts(groups)} at magnification {magnification:g}, "
-        + (
-            f"validating on {_counts(validation_groups)}"
-            if validation_groups
-            else "without validation: the last network is kept"
-        ),
-        flush=True,
+    print_data(
+        f"{_counts(groups)} at magnification {magnification:g}",
+        validation_groups and _counts(validation_groups),
     )
     sampler = make_sampler(
         FLAGS.sampler,
@@ -127,16 +123,6 @@ def main(argv: Sequence[str]) -> None:
             f"\n{folder} holds {runs.MODEL}, {runs.SAVED_MODEL}/, {runs.RECORD}, "
             f"{runs.TENSORBOARD}/ and {runs.MATCHES}, which shows {pictured} groups"
         )
-
-
-def _load_teachers(names: Sequence[str]) -> list:
-    from doap_tf.networks import DescriptorNetwork
-    from doap_tf.zoo import load_keras
-
-    try:
-        return [load_keras(name, DescriptorNetwork) for name in names]
-    except InputError as error:
-        raise InputError(f"--teacher: {error}") from error
 
 
 def _weights() -> list[float]:

@@ -19,7 +19,7 @@ from doap_tf.commands.config_flags import (
     train_dir,
 )
 from doap_tf.commands.recipes import expand_recipes
-from doap_tf.commands.run_scores import print_scores
+from doap_tf.commands.run_scores import print_data, print_scores
 from doap_tf.errors import InputError
 from doap_tf.training.dense_config import DenseConfig
 
@@ -74,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
     strategy = make_strategy(FLAGS.strategy)
     tracks = load_tracks(FLAGS.tracks) if FLAGS.tracks else None
     sources = ", ".join(str(source) for source in (images.train, tracks) if source)
-    print(f"training on {sources}, validating on {images.held_out}", flush=True)
+    print_data(sources, images.held_out)
     network = DenseTrainer(config, images, folder, strategy, tracks).run()
     if is_chief(strategy):
         exported = _export(network, folder)

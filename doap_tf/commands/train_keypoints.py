@@ -4,9 +4,8 @@ python -m doap_tf.commands.train_keypoints --recipe=keypoints --source=FOLDER
 """
 
 import functools
-import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -15,12 +14,12 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
+    load_network,
     train_dir,
 )
 from doap_tf.commands.dataset_flags import print_default_photographs
 from doap_tf.commands.recipes import expand_recipes
-from doap_tf.commands.run_scores import print_scores
-from doap_tf.errors import InputError
+from doap_tf.commands.run_scores import print_data, print_scores
 from doap_tf.training.keypoint_config import KeypointConfig
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def main(argv: Sequence[str]) -> None:
     import cv2
 
     from doap_tf.appearance import preset
+    from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
+    from doap_tf.files import write_atomically
     from doap_tf.patch_generation.view_pairs import ViewPairs
     from doap_tf.training.keypoint_objective import KeypointObjective
     from doap_tf.training.keypoint_trainer import KeypointTrainer
@@ -72,18 +73,11 @@ def main(argv: Sequence[str]) -> None:
         validation = KeypointValidation(
             ViewPairs(held_out, config.view_size, config.seed), objective, config
         )
-    print(
-        f"training on {pairs}, "
-        + (
-            f"validating on {validation.pairs}"
-            if validation
-            else "without validation: the last network is kept"
-        ),
-        flush=True,
-    )
+    print_data(pairs, validation and validation.pairs)
     network = KeypointTrainer(config, pairs, objective, validation, folder, strategy).run()
     if is_chief(strategy):
-        _export(network, folder)
+        with write_atomically(folder / runs.KEYPOINTS) as temporary:
+            temporary.write_bytes(convert_keypoints_to_tflite(network))
         if validation:
             data = "pairs of views of held-out photographs"
             print_scores(folder, data, "lower --keypoint_cost")
@@ -110,27 +104,13 @@ def _scenes() -> "tuple[list[Scene], list[Scene]]":
 
 def _descriptor(name: str, on_gpu: bool) -> "DescriptorNetwork":
     """Returns the network that ranks places, on a GPU in mixed precision, twice as fast."""
-    from doap_tf.networks import DescriptorNetwork
-    from doap_tf.zoo import load_keras
-
-    try:
-        network = load_keras(name, DescriptorNetwork)
-    except InputError as error:
-        raise InputError(f"--descriptor: {error}") from error
+    network = load_network("descriptor", name)
     if not on_gpu:
         return network
     fast = type(network).from_config({**network.get_config(), "dtype": "mixed_bfloat16"})
     fast.build((None, network.input_size, network.input_size, 1))
     fast.set_weights(network.get_weights())
     return fast
-
-
-def _export(network: Any, folder: pathlib.Path) -> None:
-    from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
-    from doap_tf.files import write_atomically
-
-    with write_atomically(folder / runs.KEYPOINTS) as temporary:
-        temporary.write_bytes(convert_keypoints_to_tflite(network))
 
 
 def run() -> None:

@@ -1,8 +1,6 @@
-from .hpatches import (
-    HPatches as HPatches,
-    PatchSequences as PatchSequences,
-    photo_sequences as photo_sequences,
-)
+from .hpatches.benchmark import HPatches as HPatches
+from .hpatches.patch_sequences import PatchSequences as PatchSequences
+from .hpatches.photos import photo_sequences as photo_sequences
 from .image_model import ImageModel as ImageModel, load_image_models as load_image_models
 from .model import Model as Model, load_model as load_model, load_models as load_models
 from .oxford import Oxford as Oxford
