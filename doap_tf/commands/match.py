@@ -44,6 +44,12 @@ _COLMAP_DEFAULTS = {
 # A pair
 flags.DEFINE_string("image1", None, "First image of a pair; or give both without flags.")
 flags.DEFINE_string("image2", None, "Second image of a pair.")
+flags.DEFINE_enum(
+    "rotations",
+    "none",
+    ["none", "auto"],
+    "auto: where there is no reliable match, turn the second image of a pair by quarters, too.",
+)
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
 # Many images
@@ -212,6 +218,8 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     both = progress([(path1, image1), (path2, image2)], "describing", unit="image", leave=False)
     features1, features2 = (_extract(extractor, path, image) for path, image in both)
     pair = matching.match_features(features1, features2, matcher, verifier)
+    if FLAGS.rotations == "auto":
+        pair = matching.match_turned(pair, image2, extractor, matcher, verifier)
     for path, features in ((path1, features1), (path2, features2)):
         print(f"{path}: {count(len(features.frames), 'keypoint')}")
     print(f"{count(len(pair.indices), 'match')} ({FLAGS.method})")
@@ -224,6 +232,8 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     if pair.reliable is not None:
         verdict = "matched" if pair.reliable else "no reliable match"
         print(f"{verdict} (confidence {pair.confidence:.2f})")
+    if pair.turn:
+        print(f"{path2} was turned to the left by {pair.turn} degrees")
     settings = matching.all_settings(extractor, matcher, verifier)
     for path in outputs:
         if path in pictures:
@@ -234,7 +244,8 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
             matching.write_matches(path, pair, images | settings)
             print(path)
     if FLAGS.draw_frames:
-        title = f"{_short(path1)} · {FLAGS.detector}"
+        detector = extractor.settings().get("detector", extractor.name)
+        title = f"{_short(path1)} · {detector}"
         _write_picture(FLAGS.draw_frames, "draw_frames", image1, features1.frames, title)
     keypoints = {path1: len(features1.frames), path2: len(features2.frames)}
     return {**matching.pair_record(path1, path2, pair), "images": keypoints, "settings": settings}
@@ -296,16 +307,19 @@ def _check_collection_flags() -> None:
     ):
         if FLAGS[name].present and value not in (FLAGS[flag].value or ()):
             raise InputError(f"--{name} is for --{flag}={value} only.")
-    if FLAGS.draw_frames:
-        raise InputError("--draw_frames is for a pair, --image1 and --image2.")
+    for name in ("draw_frames", "rotations"):
+        if FLAGS[name].present:
+            raise InputError(f"--{name} is for a pair, --image1 and --image2.")
     if FLAGS.shards is not None and FLAGS.beam_options is None:
         raise InputError("--shards is for --beam_options only.")
 
 
 def _print_defaults() -> None:
     """Prints what --format=colmap changes, and why."""
-    changed = [f"--{flag}={_value(flag)}" for flag in _COLMAP_DEFAULTS if not FLAGS[flag].present]
-    if "colmap" in FLAGS.format and changed:
+    changed = [
+        f"--{flag}={_value(flag)}" for flag in _COLMAP_DEFAULTS if _value(flag) != FLAGS[flag].value
+    ]
+    if changed:
         print(
             f"for COLMAP by default {' '.join(changed)}: exact positions and many keypoints make "
             "more points at a smaller error",
@@ -403,7 +417,11 @@ def _extract(extractor, path: str, image: np.ndarray):
 
 def _value(flag: str) -> Any:
     """The value of a flag whose default is another for --format=colmap."""
-    if FLAGS.images and "colmap" in FLAGS.format and not FLAGS[flag].present:
+    from doap_tf.zoo.loading import DENSE, network_of_images
+
+    own_keypoints = flag == "detector" and network_of_images(FLAGS.model) == DENSE
+    for_colmap = FLAGS.images and "colmap" in FLAGS.format and not own_keypoints
+    if for_colmap and not FLAGS[flag].present:
         return _COLMAP_DEFAULTS[flag]
     return FLAGS[flag].value
 

@@ -14,7 +14,12 @@ from .descriptor_extractor import (
 from .extractor import Extractor as Extractor
 from .hloc_files import check_pair_names as check_pair_names, write_hloc as write_hloc
 from .image_features import Features as Features
-from .image_matching import match_features as match_features, match_images as match_images
+from .image_matching import (
+    ROTATIONS as ROTATIONS,
+    match_features as match_features,
+    match_images as match_images,
+    match_turned as match_turned,
+)
 from .match_files import MATCH_FILE_SUFFIXES as MATCH_FILE_SUFFIXES, write_matches as write_matches
 from .match_store import MatchStore as MatchStore
 from .matcher import Matcher as Matcher, Matches as Matches

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
+from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
@@ -17,6 +18,7 @@ from doap_tf.features.score_maxima import score_maxima
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.readers.images import ImageLike, as_grey
+from doap_tf.zoo import from_pretrained
 
 RADIUS = 1.6  # of a keypoint's frame, in pixels of its level
 LEVELS = 3  # of the pyramid, each half the size of the one before
@@ -34,8 +36,8 @@ class DenseExtractor(Feature2D):
     level that found it.
 
     Args:
-        model: A `.tflite` file that `convert_dense_to_tflite` made, or a training directory with
-            one.
+        model: A name of `list_pretrained("extractor")`, a `.tflite` file that
+            `convert_dense_to_tflite` made, or a training directory with one.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
     """
@@ -52,7 +54,9 @@ class DenseExtractor(Feature2D):
         self.name = str(model)
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
-        self._reader = DenseReader(model)
+        self._reader = from_pretrained(model) if self.name in ENTRIES else DenseReader(model)
+        if not isinstance(self._reader, DenseReader):
+            raise InputError(f"{model} reads patches, not whole images: use DescriptorExtractor.")
 
     def __repr__(self) -> str:
         return f"DenseExtractor({self.name}, max_keypoints={self.max_keypoints})"

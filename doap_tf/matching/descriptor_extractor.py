@@ -23,11 +23,13 @@ from doap_tf.features.detectors import (
 )
 from doap_tf.features.frames import as_frames, compose
 from doap_tf.matching.component_settings import component_settings
+from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import load_descriptor
+from doap_tf.zoo.loading import DENSE, network_of_images
 
 MAX_KEYPOINTS = 8192  # by default
 
@@ -39,7 +41,9 @@ class DescriptorExtractor(Feature2D):
         descriptor: A name or path for `doap_tf.from_pretrained`, a `doap_tf.Descriptor`, or any
             `PatchDescriptor`. `"sift"` and `"rootsift"` are OpenCV's own wherever frames are
             circles and no magnification is given; otherwise they describe the same patches as a
-            network would, as all names of `doap_tf.descriptors.HANDCRAFTED` do.
+            network would, as all names of `doap_tf.descriptors.HANDCRAFTED` do. By the name or path
+            of a network of whole images, which finds keypoints of its own, the extractor is a
+            `DenseExtractor`.
         detector: One of `doap_tf.features.DETECTORS`; the path of a keypoint network, a `.tflite`
             file or a training directory with one; or an object with `detect(image, mask)`: a
             `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
@@ -59,6 +63,12 @@ class DescriptorExtractor(Feature2D):
         >>> keypoints, descriptors = extractor.detectAndCompute("a.jpg")
         >>> matcher = cv2.BFMatcher(extractor.defaultNorm(), crossCheck=True)
     """
+
+    def __new__(cls, descriptor: Any = DEFAULT_DESCRIPTOR, *args: Any, **kwargs: Any) -> Any:
+        named = isinstance(descriptor, str | os.PathLike)
+        if cls is DescriptorExtractor and named and network_of_images(descriptor) == DENSE:
+            return _dense_extractor(descriptor, *args, **kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -197,6 +207,23 @@ class DescriptorExtractor(Feature2D):
         x, y = size[0] / width, size[1] / height
         shrinking = np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2]])
         return cv2.resize(image, size, interpolation=cv2.INTER_AREA), shrinking
+
+
+def _dense_extractor(
+    model: str | os.PathLike,
+    detector: Any = "learned",
+    max_keypoints: int | None = MAX_KEYPOINTS,
+    magnification: Any = None,
+    oriented: bool = True,
+    batch_size: int = 1024,
+    max_image_size: int | None = None,
+) -> DenseExtractor:
+    del oriented, batch_size  # there are no patches
+    if detector != "learned" or magnification is not None:
+        raise InputError(
+            f"{model} describes keypoints of its own: give neither a detector nor a magnification."
+        )
+    return DenseExtractor(model, max_keypoints, max_image_size)
 
 
 def _name_of(component: Any) -> str:

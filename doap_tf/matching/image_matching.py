@@ -9,17 +9,20 @@ import cv2
 import numpy as np
 
 from doap_tf.catalogue import DEFAULT_DESCRIPTOR, registered
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.features.detectors import Detector
-from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
+from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.verifier import AUTO, PairMatches, Verifier
-from doap_tf.readers.images import ImageLike
-from doap_tf.zoo.loading import network_of_images
+from doap_tf.readers.images import ImageLike, as_grey, orientation_map
+
+#: Whether `match_images` turns images that do not match.
+ROTATIONS = ("none", "auto")
+_ORIENTATIONS = {1: 8, 2: 3, 3: 6}  # of EXIF data, by quarter turns to the left
 
 
 def match_features(
@@ -31,6 +34,28 @@ def match_features(
     """Matches and verifies; by default mutual nearest neighbours, and the better geometry."""
     matches = (matcher or NearestNeighbours()).match(features1, features2)
     return (verifier or Verifier()).verify(features1, features2, matches)
+
+
+def match_turned(
+    pair: PairMatches, image2: ImageLike, extractor: Extractor, matcher: Matcher, verifier: Verifier
+) -> PairMatches:
+    """Matches a pair that is not reliable again, with the second image turned by quarters.
+
+    Returns:
+        The most confident result, of several that with the most inliers; positions are in pixels
+        of the image as given. A pair that is reliable or was not verified as it is.
+    """
+    if pair.reliable is not False:
+        return pair
+    grey = as_grey(image2)
+    results = [pair]
+    for quarters, orientation in _ORIENTATIONS.items():
+        turned = np.ascontiguousarray(np.rot90(grey, quarters))
+        to_given = orientation_map(orientation, grey.shape[::-1])
+        features2 = extractor.extract(turned).moved(to_given)
+        result = match_features(pair.features1, features2, matcher, verifier)
+        results.append(dataclasses.replace(result, turn=90 * quarters))
+    return max(results, key=lambda result: (result.confidence, result.inliers.sum()))
 
 
 def match_images(
@@ -48,6 +73,7 @@ def match_images(
     intrinsics2: np.ndarray | None = None,
     seed: int = 0,
     estimator: str = "magsac",
+    rotations: str = "none",
 ) -> PairMatches:
     """Detects, describes, matches and verifies.
 
@@ -63,6 +89,9 @@ def match_images(
         method: One of `METHODS`, a `Matcher`, or the name of one that is registered.
         ratio: Lowe's ratio, for the methods that use it.
         geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
+        rotations: `"auto"`: where there is no reliable match, the second image is turned by
+            quarters, too, and the best result returned; see `PairMatches.turn`. For descriptors
+            that stand upright, such as those of networks of whole images.
 
     Returns:
         Keypoints with their descriptors, matches, inliers, residuals, the estimated model, and
@@ -73,6 +102,7 @@ def match_images(
         >>> pair.reliable, pair.geometry, pair.points1[pair.inliers], pair.points2[pair.inliers]
         >>> pair.draw("matches.png")
     """
+    check_choice("rotations", rotations, ROTATIONS)
     matcher = registered(method, "matcher")
     if isinstance(matcher, str):
         matcher = NearestNeighbours(matcher, ratio)
@@ -80,11 +110,6 @@ def match_images(
     extractor = descriptor = registered(descriptor, "extractor")
     if isinstance(descriptor, cv2.Feature2D):
         extractor = OpenCVExtractor(descriptor, max_keypoints)
-    elif (
-        isinstance(descriptor, str | os.PathLike)
-        and network_of_images(descriptor) == "DenseNetwork"
-    ):
-        extractor = DenseExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):
         extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
     elif detector != "learned" or magnification is not None:
@@ -93,4 +118,6 @@ def match_images(
             "magnification."
         )
     pair = match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)
+    if rotations == "auto":
+        pair = match_turned(pair, image2, extractor, matcher, verifier)
     return dataclasses.replace(pair, images=(image1, image2))

@@ -24,8 +24,8 @@ def write_matches(
 
     - `.json`: keypoints of both images (x, y, size, angle in degrees, response), indices of the
       matches, scores, distances (−1 of a matcher that has none), inliers, residuals (−1 without a
-      model), geometry, model, reliable, confidence and settings. What verification gives is null
-      without it.
+      model), geometry, model, reliable, confidence, turn (if it is not 0) and settings. What
+      verification gives is null without it.
     - `.npz`: the same as arrays `keypoints1`, `keypoints2`, `indices`, `scores`, `distances`,
       `inliers`, `residuals` and `model` (if there is one).
     - `.csv`: one line per match; inlier and residual are empty without verification.
@@ -69,6 +69,7 @@ def write_matches(
                 "geometry": pair.geometry,
                 "reliable": pair.reliable,
                 "confidence": pair.confidence,
+                **({"turn": pair.turn} if pair.turn else {}),
                 "settings": settings or {},
                 **{
                     name: None if array is None else array.tolist()

@@ -67,17 +67,25 @@ def read_upright(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     # Orientations of other files than JPEG are not undone: not all versions of OpenCV know them.
     image = _decode(path, encoded, _STORED if orientation == 1 else _UPRIGHT)
     height, width = image.shape[:2]
-    if orientation >= 5:
-        height, width = width, height
-    to_file = np.eye(2, 3)
-    for axis, (mirrored, side) in enumerate(
-        zip(_MIRRORED[orientation], (width, height), strict=True)
-    ):
+    return image, orientation_map(
+        orientation, (height, width) if orientation >= 5 else (width, height)
+    )
+
+
+def orientation_map(orientation: int, size: tuple[int, int]) -> np.ndarray:
+    """Returns the map of an upright image's pixels to those that are stored, float64 [2, 3].
+
+    Args:
+        orientation: Of EXIF data, 1 to 8.
+        size: Width and height as stored.
+    """
+    to_stored = np.eye(2, 3)
+    for axis, (mirrored, side) in enumerate(zip(_MIRRORED[orientation], size, strict=True)):
         if mirrored:
-            to_file[axis, [axis, 2]] = -1, side - 1
+            to_stored[axis, [axis, 2]] = -1, side - 1
     if orientation >= 5:
-        to_file[:, :2] = to_file[:, 1::-1]
-    return image, to_file
+        to_stored[:, :2] = to_stored[:, 1::-1]
+    return to_stored
 
 
 def exif_orientation(encoded: bytes) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from doap_tf.descriptors.descriptor import Descriptor
 
+DENSE = "DenseNetwork"  # the class of networks of whole images
 BACKENDS = ("auto", "keras", "litert")
 _THIRD_PARTY = {".onnx": load_onnx, ".pt": load_torchscript}
 _REQUIRED = ("describe", "norm", "dimension")
@@ -92,7 +93,7 @@ def load_descriptor(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDes
             return load_function(name)
         if name not in ENTRIES and _existing(path, *HANDCRAFTED).suffix in _THIRD_PARTY:
             return _THIRD_PARTY[path.suffix](path)
-        if name not in ENTRIES and network_of_images(path) == "DenseNetwork":
+        if network_of_images(name) == DENSE:
             raise InputError(f"{name} reads whole images, not patches: give it to DenseExtractor.")
         loaded = from_pretrained(descriptor)
     missing = [name for name in _REQUIRED if not hasattr(loaded, name)]
@@ -167,7 +168,7 @@ def _load_file(path: pathlib.Path) -> Any:
         from doap_tf.features.learned import open_learned
 
         return open_learned(path)
-    if network == "DenseNetwork":
+    if network == DENSE:
         from doap_tf.features.dense_reader import DenseReader
 
         return DenseReader(path)
@@ -186,10 +187,13 @@ def _load_file(path: pathlib.Path) -> Any:
 
 
 def network_of_images(path: str | os.PathLike) -> str | None:
-    """The class of a network of images in a file or training directory for LiteRT, or None."""
+    """The class of a network of images that ships or lies in a file or folder, or None."""
+    entry = ENTRIES.get(str(path))
+    if entry and entry.kind == "extractor" and not entry.load:
+        return DENSE
     path = pathlib.Path(path)
     if path.suffix != ".tflite":
-        classes = {runs.KEYPOINTS: "KeypointNetwork", runs.DENSE: "DenseNetwork"}
+        classes = {runs.KEYPOINTS: "KeypointNetwork", runs.DENSE: DENSE}
         return next((classes[name] for name in classes if (path / name).exists()), None)
     try:
         return tflite_metadata.read(path.read_bytes()).get("network")

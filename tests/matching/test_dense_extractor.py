@@ -3,9 +3,11 @@ import numpy as np
 import pytest
 
 import doap_tf
+from doap_tf.catalogue import ENTRIES, Entry
 from doap_tf.errors import InputError
 from doap_tf.features.frames import similarity_frames
 from doap_tf.matching.dense_extractor import DenseExtractor
+from doap_tf.zoo import tflite_files
 from tests.dense import small_model
 from tests.features.pictures import photograph
 
@@ -96,8 +98,59 @@ def test_paths_are_known_everywhere(model):
     np.testing.assert_array_equal(pair.indices[:, 0], pair.indices[:, 1])
     assert len(pair.indices) == 50
     assert doap_tf.from_pretrained(model).dimension == 16
-    with pytest.raises(InputError, match=r"dense\.tflite reads whole images, not patches"):
-        doap_tf.DescriptorExtractor(model)
+    extractor = doap_tf.DescriptorExtractor(model.parent, max_keypoints=50, max_image_size=200)
+    assert isinstance(extractor, DenseExtractor)
+    assert (extractor.max_keypoints, extractor.max_image_size) == (50, 200)
+    keypoints, rows = extractor.detectAndCompute(image)
+    assert len(keypoints) == 50 and rows.shape == (50, 16)
+    np.testing.assert_allclose(extractor.compute(image, keypoints)[1], rows, atol=1e-4)
+    with pytest.raises(InputError, match="keypoints of its own: give neither a detector"):
+        doap_tf.DescriptorExtractor(model, "dog")
+    with pytest.raises(InputError, match="doap-fast-128 reads patches, not whole images"):
+        DenseExtractor("doap-fast-128")
+
+
+def test_names_of_the_catalogue_are_known(model, extractor, monkeypatch):
+    monkeypatch.setitem(ENTRIES, "doap-dense", Entry("doap-dense", "extractor"))
+    monkeypatch.setattr(tflite_files, "tflite_file", lambda name: model)
+    named = doap_tf.DescriptorExtractor("doap-dense", max_keypoints=300)
+    assert isinstance(named, DenseExtractor)
+    expected = extractor.settings() | {"descriptor": "doap-dense"}
+    assert named.settings() == expected
+
+
+def test_contrast_does_not_matter(extractor):
+    image = photograph()
+    flat = np.rint(21 + image * (22 / 255)).astype(np.uint8)
+    assert flat.min() >= 21 and flat.max() <= 43
+    full, weak = extractor.extract(image), extractor.extract(flat)
+    assert len(full.frames) == len(weak.frames) == 300
+
+
+@pytest.mark.parametrize("quarters", range(4))
+def test_a_turned_image_is_matched_in_its_own_pixels(model, quarters):
+    image = photograph()
+    turned = np.ascontiguousarray(np.rot90(image, -quarters))
+    settings = {"geometry": "homography", "max_keypoints": 200}
+    pair = doap_tf.match_images(image, turned, model, rotations="auto", **settings)
+    assert pair.reliable and pair.turn == 90 * quarters
+    assert pair.features2.image_size == turned.shape[::-1]
+    x1, y1 = np.rint(pair.points1[pair.inliers]).astype(int).T
+    x2, y2 = np.rint(pair.points2[pair.inliers]).astype(int).T
+    assert np.median(np.abs(image[y1, x1].astype(int) - turned[y2, x2])) <= 1
+    if quarters:
+        assert not doap_tf.match_images(image, turned, model, **settings).reliable
+
+
+def test_what_cannot_be_matched_stays_upright(model):
+    noise = np.random.default_rng(0).integers(0, 256, (2, 90, 120), np.uint8)
+    pair = doap_tf.match_images(*noise, model, rotations="auto", geometry=None)
+    assert pair.turn == 0 and pair.reliable is None
+    one = np.full((1, 1), 9, np.uint8)
+    pair = doap_tf.match_images(one, noise[0], model, rotations="auto")
+    assert (len(pair.indices), pair.reliable, pair.turn) == (0, False, 0)
+    with pytest.raises(InputError, match="rotations must be one of none, auto"):
+        doap_tf.match_images(*noise, model, rotations="all")
 
 
 def test_settings_identify_the_weights(model, extractor):
