@@ -13,8 +13,17 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+_share = threading.local()
+
+
 def cores() -> int:
-    """Returns the number of cores that this process may use."""
+    """Returns the number of cores that this thread may use.
+
+    The threads of `parallel_map` and `map_ahead` share those of the process, so that what one of
+    them calls starts no threads that only get in the way of the others.
+    """
+    if hasattr(_share, "cores"):
+        return _share.cores
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -30,9 +39,10 @@ def parallel_map(
         items: Its arguments, taken by this thread.
         threads: Number of threads; one per core by default. One means this thread.
     """
+    threads = threads or cores()
     if threads == 1:
         return list(map(function, items))
-    with ThreadPoolExecutor(threads or cores()) as pool:
+    with _thread_pool(threads) as pool:
         return list(pool.map(function, items))
 
 
@@ -51,7 +61,7 @@ def map_ahead(
         ahead: Number of results per thread that wait to be taken.
     """
     threads = threads or cores()
-    pool = ThreadPoolExecutor(threads)
+    pool = _thread_pool(threads)
     try:
         yield from _submit_ahead(pool, function, items, ahead * threads)
     finally:
@@ -84,6 +94,14 @@ def process_map(
         yield from _submit_ahead(pool, function, items, 2 * processes)
     finally:
         pool.shutdown(wait=True, kill_workers=True)
+
+
+def _thread_pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, initializer=_set_share, initargs=(cores() // threads,))
+
+
+def _set_share(count: int) -> None:
+    _share.cores = max(1, count)
 
 
 def _submit_ahead(

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from doap_tf.errors import InputError
-from doap_tf.parallel import map_ahead, parallel_map, process_map
+from doap_tf.parallel import cores, map_ahead, parallel_map, process_map
 
 
 def environment():
@@ -105,3 +105,8 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
         [sys.executable, script], capture_output=True, text=True, env=environment(), check=True
     )
     assert done.stdout == "once\n10\n"
+
+
+def test_threads_share_the_cores():
+    assert set(parallel_map(lambda _: cores(), range(4), threads=cores() + 1)) == {1}
+    assert list(map_ahead(lambda _: cores(), [0], threads=1)) == [cores()]

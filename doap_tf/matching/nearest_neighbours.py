@@ -8,14 +8,21 @@ import numpy as np
 from doap_tf.errors import InputError, check_choice
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.matcher import Matches
-from doap_tf.metrics import nearest, nearest_both_ways
+from doap_tf.matching.quantized_search import nearest_quantized
+from doap_tf.metrics import NORM_L2, nearest, nearest_both_ways
+from doap_tf.metrics.distances import checked_sides
 
 METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
+_QUANTIZED_FROM = 1024  # rows on both sides; fewer are compared exactly in no time
 
 
 @dataclasses.dataclass(frozen=True)
 class NearestNeighbours:
     """A `Matcher` that compares descriptors only; scores are their cosines, mapped to 0…1.
+
+    Where both images have many descriptors of floats, neighbours are looked for in 8 bits and then
+    compared exactly, which is several times as fast: all but about one in a thousand matches are
+    those of the exact search.
 
     Args:
         method: One of `METHODS`; see `match_descriptors`.
@@ -39,7 +46,10 @@ class NearestNeighbours:
         if norm != features2.norm:
             raise InputError("features of different descriptors cannot be matched.")
         rows1, rows2 = features1.descriptors, features2.descriptors
-        indices, distances = match_descriptors(rows1, rows2, norm, self.method, self.ratio)
+        quantized = norm == NORM_L2 and min(len(rows1), len(rows2)) >= _QUANTIZED_FROM
+        indices, distances = match_descriptors(
+            rows1, rows2, norm, self.method, self.ratio, quantized=quantized
+        )
         first, second = indices.T
         cosines = (unit_rows(rows1[first], norm) * unit_rows(rows2[second], norm)).sum(axis=1)
         return Matches(indices, (cosines + 1) / 2, distances)
@@ -52,6 +62,7 @@ def match_descriptors(
     method: str = "mutual",
     ratio: float = 0.8,
     memory_mb: float = 512,
+    quantized: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Finds matches exactly, as `cv2.BFMatcher` would; ties go to the lowest index.
 
@@ -65,14 +76,20 @@ def match_descriptors(
             only one. `"mutual_ratio"`: both.
         ratio: Lowe's ratio, for the methods that use it.
         memory_mb: Limit for temporary memory.
+        quantized: Whether to look for neighbours in 8 bits (`nearest_quantized`): faster, and
+            nearly the same. For `cv2.NORM_L2`, and at least two of the second descriptors.
 
     Returns:
         Rows of both sets, int64 [K, 2], ascending in the first, and their distances float32 [K].
     """
     _check_method(method, ratio)
-    with_ratio = method in ("ratio", "mutual_ratio")
+    with_ratio = "ratio" in method
     k = 2 if with_ratio else 1
-    if method in ("mutual", "mutual_ratio"):
+    back: np.ndarray | None
+    if quantized:
+        sides = checked_sides(descriptors1, descriptors2, norm)
+        neighbours, distances, back = nearest_quantized(*sides, k)
+    elif "mutual" in method:
         neighbours, distances, back = nearest_both_ways(
             descriptors1, descriptors2, norm, k, memory_mb
         )
@@ -84,7 +101,7 @@ def match_descriptors(
         kept &= distances[:, 0] < ratio * distances[:, 1]
     first = np.flatnonzero(kept)
     second = neighbours[first, 0]
-    if back is not None:
+    if back is not None and "mutual" in method:
         mutual = back[second] == first
         first, second = first[mutual], second[mutual]
     return np.stack([first, second], axis=1), distances[first, 0]

@@ -19,9 +19,9 @@ from doap_tf.matching.cameras import Cameras
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
-from doap_tf.matching.image_matching import match_features
 from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
+from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.matching.shortlist import ReadFeatures, make_signatures, retrieval_pairs
 from doap_tf.matching.verdict import is_reliable
@@ -29,6 +29,7 @@ from doap_tf.matching.verifier import PairMatches, Verifier
 from doap_tf.parallel import map_ahead
 from doap_tf.progress import progress
 from doap_tf.readers.images import as_grey, read_upright
+from doap_tf.stopwatch import Stopwatch
 
 #: Each format of a collection with its files.
 FORMATS = {"h5": ("features.h5", "matches.h5", "pairs.txt"), "colmap": ("database.db",)}
@@ -78,6 +79,7 @@ class Pipeline:
     ):
         self.folder = pathlib.Path(folder)
         self.extractor, self.matcher, self.verifier = extractor, matcher, verifier
+        self._stopwatch = Stopwatch()
         for name in (name for names in FORMATS.values() for name in names):
             if (self.folder / name).exists() and not (self.folder / _STORE).exists():
                 raise InputError(
@@ -140,7 +142,7 @@ class Pipeline:
 
         def begin(item: tuple[str, str]) -> tuple[str, str, Callable[[], Features] | Exception]:
             try:
-                return *item, _begin(self.extractor, images[item[0]])
+                return *item, self._begin(images[item[0]])
             except Exception as error:
                 return *item, error
 
@@ -155,13 +157,26 @@ class Pipeline:
                 bar.update()
         return {name: failures[name] for name in images if name in failures}
 
+    def _begin(self, path: str | os.PathLike) -> Callable[[], Features]:
+        """Reads an image, detects in it if the extractor can do that alone; returns the rest."""
+        with self._stopwatch.measure("read"):
+            image, to_file = read_upright(path)
+        detect_frames = getattr(self.extractor, "detect_frames", None)
+        if detect_frames is None:
+            return lambda: self.extractor.extract(image).moved(to_file)
+        grey = as_grey(image)
+        with self._stopwatch.measure("detect"):
+            frames, responses = detect_frames(grey)
+        return lambda: self.extractor.describe(grey, frames, responses).moved(to_file)
+
     def _finish(
         self, rest: Callable[[], Features] | Exception, path: str | os.PathLike
     ) -> Features:
         try:
             if isinstance(rest, Exception):
                 raise rest
-            return rest()
+            with self._stopwatch.measure("describe"):
+                return rest()
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -171,21 +186,49 @@ class Pipeline:
     def retrieval_pairs(self, names: Sequence[str], neighbours: int) -> list[Pair]:
         """Returns every image with those that look most like it; `shortlist.json` keeps them."""
         record = self.folder / "shortlist.json"
-        return retrieval_pairs(names, self.store, neighbours, record, self._make_signatures)
+        with self._stopwatch.measure("shortlist"):
+            return retrieval_pairs(names, self.store, neighbours, record, self._make_signatures)
 
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
-        """Matches and verifies pairs that are not stored; returns the reasons of failures."""
+        """Matches and verifies pairs that are not stored; returns the reasons of failures.
+
+        Threads match several pairs at a time; other matchers than `NearestNeighbours`, which need
+        not be safe for that, see one thread. This one reads and writes the store.
+        """
         read = features_reader(self.store)
-        failures = {}
-        for name1, name2 in progress(pairs, "matching"):
-            if self.store.has_pair(name1, name2):
-                continue
+        failures: dict[Pair, str] = {}
+
+        def unfinished() -> Iterator[tuple[Pair, Features, Features]]:
+            for pair in pairs:
+                if self.store.has_pair(*pair):
+                    bar.update()
+                    continue
+                try:
+                    features = read(pair[0]), read(pair[1])
+                except Exception as error:
+                    failures[pair] = failure_reason(error)
+                    bar.update()
+                else:
+                    yield pair, *features
+
+        def match(item: tuple[Pair, Features, Features]) -> tuple[Pair, PairMatches | Exception]:
+            pair, *features = item
             try:
-                matches = match_features(read(name1), read(name2), self.matcher, self.verifier)
+                with self._stopwatch.measure("match"):
+                    matches = self.matcher.match(*features)
+                with self._stopwatch.measure("verify"):
+                    return pair, self.verifier.verify(*features, matches)
             except Exception as error:
-                failures[name1, name2] = failure_reason(error)
-            else:
-                self.store.write_pair(name1, name2, matches)
+                return pair, error
+
+        threads = None if isinstance(self.matcher, NearestNeighbours) else 1
+        with progress(title="matching", total=len(pairs), unit="pair") as bar:
+            for pair, matches in map_ahead(match, unfinished(), threads):
+                if isinstance(matches, Exception):
+                    failures[pair] = failure_reason(matches)
+                else:
+                    self.store.write_pair(*pair, matches)
+                bar.update()
         return failures
 
     def write(
@@ -196,6 +239,9 @@ class Pipeline:
         cameras: Cameras | None = None,
     ) -> tuple[dict[str, Any], list[str]]:
         """Writes files for COLMAP or hloc, `report.json`, and `index.html` with pictures.
+
+        The report's `seconds` are those of each stage since this object was made, added up over
+        threads: reading and detecting run beside describing, and pairs beside each other.
 
         Args:
             images: Paths by name.
@@ -213,19 +259,22 @@ class Pipeline:
             wanted = outcome.left_out + len(outcome.failed_pairs)
             raise InputError(f"none of {wanted} pairs could be matched.")
         formats = [output_format] if isinstance(output_format, str) else output_format
-        if "h5" in formats:
-            from doap_tf.matching.hloc_files import write_hloc  # brings h5py
+        with self._stopwatch.measure("write"):
+            if "h5" in formats:
+                from doap_tf.matching.hloc_files import write_hloc  # brings h5py
 
-            write_hloc(self.store, names, pairs, self.folder)
-        if "colmap" in formats:
-            path = self.folder / FORMATS["colmap"][0]
-            write_colmap(self.store, names, pairs, path, cameras)
+                write_hloc(self.store, names, pairs, self.folder)
+            if "colmap" in formats:
+                path = self.folder / FORMATS["colmap"][0]
+                write_colmap(self.store, names, pairs, path, cameras)
         settings = all_settings(self.extractor, self.matcher, self.verifier)
         report = collection_report(self.store, outcome, settings)
+        written = [*(file for name in formats for file in FORMATS[name]), "report.json"]
+        with self._stopwatch.measure("draw"):
+            write_collection_page(self.folder / "index.html", self.store, images, report, written)
+        report["seconds"] = self._stopwatch.seconds()
         with write_atomically(self.folder / "report.json") as temporary:
             temporary.write_text(json.dumps(report, indent=1) + "\n")
-        written = [*(file for name in formats for file in FORMATS[name]), "report.json"]
-        write_collection_page(self.folder / "index.html", self.store, images, report, written)
         return report, written
 
 
@@ -269,17 +318,6 @@ def all_settings(extractor: Extractor, matcher: Matcher, verifier: Verifier) -> 
 
 def _matcher_settings(matcher: Matcher) -> dict[str, Any]:
     return {"method": type(matcher).__name__, **matcher.settings()}
-
-
-def _begin(extractor: Extractor, path: str | os.PathLike) -> Callable[[], Features]:
-    """Reads an image, detects in it if the extractor can do that alone; returns what is left."""
-    image, to_file = read_upright(path)
-    detect_frames = getattr(extractor, "detect_frames", None)
-    if detect_frames is None:
-        return lambda: extractor.extract(image).moved(to_file)
-    grey = as_grey(image)
-    frames, responses = detect_frames(grey)
-    return lambda: extractor.describe(grey, frames, responses).moved(to_file)
 
 
 def extract_file(extractor: Extractor, path: str | os.PathLike) -> Features:

@@ -62,7 +62,7 @@ def distance_matrix(queries: np.ndarray, database: np.ndarray, norm: int) -> np.
         [Q, N], float32 for L2 and uint16 for Hamming. Equal pairs of rows have equal distances,
         independent of how queries and database are split into blocks.
     """
-    queries, database = _checked_sides(queries, database, norm)
+    queries, database = checked_sides(queries, database, norm)
     side = _SIDES[norm](database)
     return side.distance(side.compare(queries))
 
@@ -81,7 +81,7 @@ def paired_distances(
     Returns:
         [N], float32 for L2 and uint16 for Hamming.
     """
-    first, second = _checked_sides(first, second, norm)
+    first, second = checked_sides(first, second, norm)
     if len(first) != len(second):
         raise InputError(f"paired sides must be equally long, not {len(first)} and {len(second)}.")
     result = np.empty(len(first), np.float32 if norm == NORM_L2 else np.uint16)
@@ -139,7 +139,7 @@ def _search(
     back: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns what `nearest` does; fills `back`, int64 [N] of −1, with the nearest queries."""
-    queries, database = _checked_sides(queries, database, norm)
+    queries, database = checked_sides(queries, database, norm)
     if k < 1:
         raise InputError(f"k must be at least 1, not {k!r}.")
     indices = np.full((len(queries), k), -1, np.int64)
@@ -151,8 +151,8 @@ def _search(
         for rows in blocks(len(queries), side.bytes_each * side.size, block_mb):
             compared = side.compare(queries[rows])
             if back is not None:
-                _note_nearest_rows(compared, rows.start, least, back[columns])
-            closest, values = _smallest(compared, k)
+                note_nearest_rows(compared, rows.start, least, back[columns])
+            closest, values = smallest_per_row(compared, k)
             del compared  # before the next is made
             # Earlier blocks come first and the sort is stable: ties keep the lowest index.
             all_indices = np.hstack([indices[rows], closest + columns.start])
@@ -170,9 +170,10 @@ def blocks(count: int, bytes_each: int, memory_mb: float) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def _checked_sides(
+def checked_sides(
     queries: np.ndarray, database: np.ndarray, norm: int
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns both as arrays, or raises an InputError: see `checked_descriptors`."""
     queries = checked_descriptors(queries, norm, "queries")
     database = checked_descriptors(database, norm, "database")
     if queries.shape[1] != database.shape[1]:
@@ -183,7 +184,7 @@ def _checked_sides(
     return queries, database
 
 
-def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+def smallest_per_row(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns columns and values [Q, min(k, N)] of the smallest per row; overwrites `values`."""
     rows = np.arange(len(values))
     largest = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
@@ -195,7 +196,7 @@ def _smallest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return np.stack(columns, axis=1), np.stack(smallest, axis=1)
 
 
-def _note_nearest_rows(
+def note_nearest_rows(
     values: np.ndarray, start: int, least: np.ndarray, nearest_rows: np.ndarray
 ) -> None:
     """Updates the least value and its row for every column of `values`, whose rows are `start` on.
