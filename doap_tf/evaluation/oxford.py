@@ -16,6 +16,7 @@ from doap_tf.evaluation.greedy import greedy_count, greedy_matches
 from doap_tf.evaluation.model import Model
 from doap_tf.evaluation.result import EXAMPLES, Examples, Plots, Result
 from doap_tf.evaluation.seen import image_sequence, what_was_seen
+from doap_tf.evaluation.two_view_scores import bootstrap_interval
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import check_detector, detect
 from doap_tf.features.frames import inside, transform_frames
@@ -131,9 +132,14 @@ class Oxford:
                     "mean": float(np.mean(list(values.values())))
                 }
                 matches[detector] += pairs
-        for by_sequence in scores.values():
-            means = [values["mean"] for values in by_sequence.values()]
-            by_sequence["mean"] = float(np.mean(means))
+        details: dict[str, dict[str, float]] = {}
+        for detector, by_sequence in scores.items():
+            means = {name: values["mean"] for name, values in by_sequence.items()}
+            by_pair = np.array([[*values.values()][:-1] for values in by_sequence.values()])
+            by_sequence["mean"] = float(np.mean(list(means.values())))
+            by_sequence["interval"] = _interval(by_pair.ravel())
+            details[f"{detector}, mAP over five pairs"] = means
+            details[f"{detector}, 95 % interval of the mAP"] = by_sequence["interval"]
         names = [folder.resolve().name for folder in self._folders]
         return Result(
             benchmark="oxford",
@@ -147,12 +153,7 @@ class Oxford:
             scores=scores,
             summary={f"mAP {detector}": scores[detector]["mean"] for detector in self._detectors},
             plots=_plots(matches, examples),
-            details={
-                f"{detector}, mAP over five pairs": {
-                    name: values["mean"] for name, values in by_sequence.items() if name != "mean"
-                }
-                for detector, by_sequence in scores.items()
-            },
+            details=details,
             seen=what_was_seen(model, map(image_sequence, names)),
         )
 
@@ -223,6 +224,12 @@ def _detect(
         codes = rows * len(seen_back) + columns
         truths.append(_Truth(seen, seen_back, codes, greedy_count(rows, columns, -overlaps)))
     return frames, truths
+
+
+def _interval(precisions: np.ndarray) -> dict[str, float]:
+    """Returns the bounds of the mean of pairs [N]: 95 %, by drawing the pairs again."""
+    low, high = bootstrap_interval(lambda rows: precisions[rows].mean(), len(precisions))
+    return {"low": float(low), "high": float(high)}
 
 
 def _plots(

@@ -27,7 +27,8 @@ def test_identical_images_match_perfectly(tmp_path, detector):
     write_still_sequence(tmp_path / "v_still", np.eye(3))
     result = Oxford(tmp_path, tmp_path / "cache", detectors=[detector]).evaluate(SIFT)
     expected = {f"1-{number}": 1.0 for number in range(2, 7)} | {"mean": 1.0}
-    assert result.scores == {detector: {"v_still": expected, "mean": 1.0}}
+    interval = {"low": 1.0, "high": 1.0}
+    assert result.scores == {detector: {"v_still": expected, "mean": 1.0, "interval": interval}}
     assert result.summary == {f"mAP {detector}": 1.0}
 
 
@@ -76,7 +77,9 @@ def test_both_layouts_and_order_of_descriptors(tmp_path):
     benchmark = Oxford(tmp_path / "oxford", tmp_path / "cache")
     sift = benchmark.evaluate(SIFT)
     assert set(sift.scores) == {"harris_affine", "dog"}
-    assert set(sift.scores["dog"]) == {"boat", "graf", "mean"}
+    assert set(sift.scores["dog"]) == {"boat", "graf", "mean", "interval"}
+    interval = sift.scores["dog"]["interval"]
+    assert interval["low"] < sift.scores["dog"]["mean"] < interval["high"]
     values = [v for d in sift.scores.values() for s in ("boat", "graf") for v in d[s].values()]
     assert all(0 <= value <= 1 for value in values)
     assert sift.scores["dog"]["mean"] > 0.2
