@@ -2,11 +2,15 @@
 
 python experiments/report.py --results=docs/experiments/runs.jsonl --pictures=docs/experiments
 python experiments/report.py --results=docs/experiments/patch_networks.jsonl
+python experiments/report.py --results=docs/experiments/oxford.jsonl --baseline=rootsift
 
 Sweeps: each variant is represented by the learning rate with the best validation mAP at its first
 seed. Scores are means over the seeds at that rate, ± the largest deviation from the mean.
 
 Records of train_main.py: one row per recipe with the scores of its seeds.
+
+Scores of image pairs, of match_pairs.py and of evaluate_main.py --benchmark=oxford: means
+over the pairs with 95 % intervals, and differences from --baseline on the same pairs.
 
 Every line tells its git_revision. "committed with …" names the commit that brought a line which was
 measured before revisions were kept.
@@ -29,9 +33,11 @@ from doap_tf import command_line
 from doap_tf.drawing.pictures import render, write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
+from doap_tf.evaluation.two_view_scores import bootstrap_interval
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
+flags.DEFINE_string("baseline", None, "Model of image pairs to compare with; the first by default.")
 flags.DEFINE_string("pictures", None, "Folder for pictures of sweeps over the list length.")
 
 _SCORES = {
@@ -63,6 +69,10 @@ def main(argv: Sequence[str]) -> None:
             )
     if runs and "config" in runs[0]:
         print(records_table(runs))
+        return
+    if runs and not runs[0].keys().isdisjoint(("pair", "benchmark")):
+        for title, values in pair_scores(runs).items():
+            print(f"\n{title}\n\n{pairs_table(values, FLAGS.baseline or next(iter(values)))}")
         return
     for experiment in dict.fromkeys(run["experiment"] for run in runs):
         variants = at_best_rate([run for run in runs if run["experiment"] == experiment])
@@ -124,6 +134,54 @@ def records_table(records: Runs) -> str:
             row[title] = ", ".join(f"{each[title]:.3f}" for each in scores if title in each)
         rows[", ".join(str(run["line"]) for run in runs)] = row
     return Table(rows, "line").markdown()
+
+
+def pair_scores(records: Runs) -> dict[str, dict[str, np.ndarray]]:
+    """Returns scores [N] of the pairs of image sequences by title and model."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for record in records:
+        if "benchmark" in record:
+            for name, value in _flattened(record["scores"]):
+                if re.search(r", 1-\d$", name):
+                    title = f"AP, {record['protocol']}"
+                    scores.setdefault(title, {}).setdefault(record["model"], {})[name] = value
+            continue
+        sequences = "HPatches" if record["pair"].startswith(("i_", "v_")) else "Oxford"
+        for index, tolerance in enumerate(record["tolerances"]):
+            right = record["right"][index]
+            for title, value in (
+                ("right matches at distinct places", record["places"][index]),
+                ("share of right matches", right / max(record["matches"], 1)),
+            ):
+                title += f", {sequences}, {record['keypoints']} keypoints, {tolerance:g} px"
+                scores.setdefault(title, {}).setdefault(record["model"], {})[record["pair"]] = value
+    return {
+        title: {
+            model: np.array([of_pairs[pair] for pair in sorted(of_pairs)])
+            for model, of_pairs in by_model.items()
+            if len(of_pairs) == max(map(len, by_model.values()))
+        }
+        for title, by_model in scores.items()
+    }
+
+
+def pairs_table(values: dict[str, np.ndarray], baseline: str) -> str:
+    """Returns a Markdown table: one row per model, its mean over pairs and the difference."""
+    if baseline not in values:
+        raise InputError(f"--baseline must be one of {', '.join(values)}, not {baseline!r}.")
+    rows = {}
+    for model, of_pairs in values.items():
+        digits = ".1f" if of_pairs.max() > 1 else ".3f"
+        rows[model] = {
+            "mean": _mean(of_pairs, digits, "–"),
+            f"minus {baseline}": _mean(of_pairs - values[baseline], f"+{digits}", " … "),
+        }
+    return Table(rows, f"{len(values[baseline])} pairs").markdown()
+
+
+def _mean(values: np.ndarray, form: str, dash: str) -> str:
+    interval = bootstrap_interval(lambda rows: values[rows].mean(), len(values))
+    return f"{values.mean():{form}} ({dash.join(f'{end:{form}}' for end in interval)})"
 
 
 def _scores_of(record: dict[str, Any]) -> dict[str, float]:

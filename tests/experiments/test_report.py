@@ -49,6 +49,27 @@ def test_records_of_the_pages_are_printed(path):
     assert re.search(r"\| 0\.\d{3}", done.stdout)
 
 
+def test_image_pairs_are_compared_pair_by_pair(tmp_path):
+    def line(model, pair, right):
+        scores = {"right": [right], "places": [right // 2], "matches": 10 * (1 + pair)}
+        about = {"tolerances": [3.0], "keypoints": 80, "git_revision": "abc123"}
+        return json.dumps({"model": model, "pair": f"graf/{pair}", **scores, **about})
+
+    lines = [
+        line(model, pair, right + 2 * pair)
+        for model, right in (("a", 4), ("b", 6))
+        for pair in (2, 3)
+    ]
+    (tmp_path / "pairs.jsonl").write_text("\n".join([*lines, line("part", 2, 9)]) + "\n")
+    done = report(tmp_path / "pairs.jsonl")
+    assert done.returncode == 0, done.stderr
+    places, shares = done.stdout.split("share of right matches")
+    assert "| a | 4.5 (4.0–5.0) | +0.0 (+0.0 … +0.0) |" in places
+    assert "| b | 5.5 (5.0–6.0) | +1.0 (+1.0 … +1.0) |" in places
+    assert "| b | 0.317 (0.300–0.333) | +0.058 (+0.050 … +0.067) |" in shares
+    assert "part" not in done.stdout
+
+
 def test_a_record_without_a_revision_is_refused(tmp_path):
     records = [record("a", 0, 0.6), record("unknown", 1, 0.7)]
     (tmp_path / "records.jsonl").write_text("\n".join(records) + "\n")
