@@ -71,7 +71,7 @@ web/node_modules/ready: web/package-lock.json
 	@touch $@
 
 # The page takes its networks from an environment that is active and has doap_tf, or from .venv.
-PAGE_PYTHON := $(shell python -c 'import importlib.metadata as m, sys; m.version("doap_tf"); print(sys.executable)' 2>/dev/null)
+PAGE_PYTHON := $(shell cd / && python -c 'import importlib.metadata as m, sys; m.version("doap_tf"); print(sys.executable)' 2>/dev/null)
 
 web/public/models/index.json: $(if $(PAGE_PYTHON),,.venv/ready) web/export_models.py doap_tf/weights/learned.tflite
 	@echo "Exporting networks for the page (minutes)"
