@@ -184,6 +184,7 @@ def _benchmark(cache_dir: str) -> Any:
         "pose": lambda: evaluation.Pose(
             data_dir.split(","), validation=FLAGS.validation_dir, **_pairs()
         ),
+        "homography": lambda: evaluation.Homography(data_dir, **_pairs()),
         "photos": lambda: evaluation.HPatches(
             evaluation.photo_sequences(data_dir, cache_dir, FLAGS.kind), cache_dir, **tasks
         ),

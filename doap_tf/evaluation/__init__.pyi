@@ -1,3 +1,4 @@
+from .homography import Homography as Homography
 from .hpatches.benchmark import HPatches as HPatches
 from .hpatches.patch_sequences import PatchSequences as PatchSequences
 from .hpatches.photos import photo_sequences as photo_sequences
