@@ -13,6 +13,7 @@ from doap_tf.evaluation.feature_cache import FeatureCache, shrink
 from doap_tf.evaluation.image_model import ImageModel
 from doap_tf.evaluation.pair_results import SEEDS, PairResults, PairScores
 from doap_tf.evaluation.result import Result
+from doap_tf.evaluation.seen import image_sequence
 from doap_tf.evaluation.two_view_scores import corner_error, distinct_places
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import Features, Matcher, NearestNeighbours, Verifier
@@ -77,6 +78,7 @@ class Homography:
             cache,
             {},
             {"matcher": self._matcher.settings(), "max_image_size": self._max_image_size},
+            [image_sequence(folder.name) for folder in self._folders],
         )
         everything = [each for kind in accuracies.values() for each in kind]
         columns = [f"{tolerance} px" for tolerance in TOLERANCES]

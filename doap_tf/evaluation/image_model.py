@@ -12,11 +12,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import registered
+from doap_tf.catalogue import list_pretrained, registered
 from doap_tf.errors import InputError
 from doap_tf.evaluation import peers
+from doap_tf.evaluation.model import training_of
 from doap_tf.evaluation.onnx_extractor import OnnxExtractor
-from doap_tf.features.detectors import Detections, detect
+from doap_tf.features.detectors import DETECTORS, Detections, detect
 from doap_tf.matching import (
     DenseExtractor,
     DescriptorExtractor,
@@ -25,7 +26,7 @@ from doap_tf.matching import (
     OpenCVExtractor,
 )
 from doap_tf.readers.images import ImageLike, as_grey
-from doap_tf.zoo.loading import network_of_images
+from doap_tf.zoo.loading import DENSE, network_of_images
 
 UPRIGHT = "_upright"
 
@@ -34,10 +35,17 @@ _ALL = 100_000  # what must be told how many keypoints to look for
 
 @dataclasses.dataclass(frozen=True)
 class ImageModel:
-    """What detects and describes, with the name that results give it."""
+    """What detects and describes.
+
+    Attributes:
+        name: Name in tables and of files.
+        extractor: What detects and describes.
+        training: What is known of the training of its parts, as for `Model`.
+    """
 
     name: str
     extractor: Extractor
+    training: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:
@@ -59,11 +67,6 @@ class ImageModel:
         """What the network computes in; None for what is not one of ours."""
         return self.settings.get("precision")
 
-    @property
-    def training(self) -> dict[str, Any]:
-        """Nothing is known of the training."""
-        return {}
-
 
 def load_image_models(texts: Sequence[str], max_keypoints: int | None) -> list[ImageModel]:
     """Loads several models, each named by the ends of its paths, or in full if names agree."""
@@ -73,7 +76,7 @@ def load_image_models(texts: Sequence[str], max_keypoints: int | None) -> list[I
     if len(set(names)) < len(names):
         raise InputError(f"a model is named twice among {', '.join(texts)}.")
     return [
-        ImageModel(name, load_extractor(text, max_keypoints))
+        ImageModel(name, load_extractor(text, max_keypoints), _training(text))
         for name, text in zip(names, texts, strict=True)
     ]
 
@@ -149,13 +152,19 @@ def _opencv_algorithm(name: str, count: int | None) -> cv2.Feature2D | None:
         return _sift(count)
     if name == "orb":
         return cv2.ORB.create(count or _ALL)
-    made: dict[str, Any] = {
+    algorithm = _algorithms().get(name)
+    return algorithm.create() if algorithm else None
+
+
+@functools.cache
+def _algorithms() -> dict[str, Any]:
+    """OpenCV's classes by name, in lower case."""
+    return {
         attribute.lower(): value
         for module in (cv2, cv2.xfeatures2d)
         for attribute, value in vars(module).items()
         if isinstance(value, type) and issubclass(value, cv2.Feature2D)
     }
-    return made[name].create() if name in made else None
 
 
 def _sift(count: int | None) -> cv2.SIFT:
@@ -164,7 +173,7 @@ def _sift(count: int | None) -> cv2.SIFT:
 
 
 def _is_dense(text: str | os.PathLike) -> bool:
-    return network_of_images(text) == "DenseNetwork"
+    return network_of_images(text) == DENSE
 
 
 def _detect(detector: str, count: int | None, oriented: bool, image: ImageLike) -> Detections:
@@ -176,6 +185,21 @@ def _magnifications(text: str, numbers: str) -> list[float]:
         return [float(number) for number in numbers.split("+")]
     except ValueError:
         raise InputError(f"{text} must end in magnifications such as @14 or @8+28.") from None
+
+
+def _training(text: str) -> dict[str, Any]:
+    """What is known of the training of a detector and a descriptor; empty if one is unknown."""
+    names = [part.removesuffix(UPRIGHT) for part in text.partition("@")[0].split(":")]
+    if len(names) == 1 and text in list_pretrained("descriptor"):
+        names.append("learned")
+    untrained = {*DETECTORS, *_algorithms()} - {"learned"}
+    trainings = [{"data": "none"} if name in untrained else training_of(name) for name in names]
+    if not all("data" in training for training in trainings):
+        return {}
+    return {
+        key: ",".join(training[key] for training in trainings if training.get(key))
+        for key in ("data", "chosen_on")
+    }
 
 
 def _short_name(text: str) -> str:

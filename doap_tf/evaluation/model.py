@@ -75,7 +75,7 @@ def load_model(name_or_path: str) -> Model:
     """Loads a model by a name or path that `doap_tf.zoo.load_descriptor` accepts."""
     path = pathlib.Path(name_or_path)
     name = path.stem if path.suffix in _MODEL_FILES else path.name
-    return Model(name, load_descriptor(name_or_path), _training(name_or_path))
+    return Model(name, load_descriptor(name_or_path), training_of(name_or_path))
 
 
 def load_models(names_or_paths: list[str]) -> list[Model]:
@@ -95,7 +95,8 @@ def load_models(names_or_paths: list[str]) -> list[Model]:
     raise InputError(f"a model is named twice among {', '.join(names_or_paths)}.")
 
 
-def _training(name_or_path: str) -> dict[str, Any]:
+def training_of(name_or_path: str) -> dict[str, Any]:
+    """Returns the `Model.training` of a name or path."""
     if name_or_path in HANDCRAFTED:
         return {"data": "none"}
     if entry := ENTRIES.get(name_or_path):

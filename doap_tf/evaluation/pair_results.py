@@ -8,6 +8,7 @@ import numpy as np
 from doap_tf.evaluation.feature_cache import FeatureCache
 from doap_tf.evaluation.image_model import ImageModel
 from doap_tf.evaluation.result import Result
+from doap_tf.evaluation.seen import what_was_seen
 from doap_tf.evaluation.two_view_scores import area_under_curve, bootstrap_interval
 
 SEEDS = 5  # of the estimator; scores are means over them
@@ -55,6 +56,7 @@ class PairResults:
         cache: FeatureCache,
         measures: Mapping[str, float],
         settings: Mapping[str, Any],
+        scenes: Iterable[str],
     ) -> Result:
         """Makes a result.
 
@@ -64,6 +66,7 @@ class PairResults:
             groups: Scores by group and name of the pair.
             cache: What extracted the features.
             measures, settings: Further ones, for tables and for the record.
+            scenes: Of the images, as `DATASET/SCENE`.
         """
         pairs = [pair for by_name in groups.values() for pair in by_name.values()]
         errors = _errors(pairs)
@@ -87,6 +90,7 @@ class PairResults:
             scores={"all": summary, **by_group},
             summary=summary,
             details=details,
+            seen=what_was_seen(model, scenes),
             measures={
                 "right at distinct places": _mean(pair.distinct for pair in pairs),
                 "matches": _mean(pair.matches for pair in pairs),

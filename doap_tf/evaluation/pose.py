@@ -103,6 +103,7 @@ class Pose:
                 "max_image_size": self._max_image_size,
                 "validation": {f"{each:g} px": area for each, area in validated.items()},
             },
+            [f"pose/{path.name}" for path in self._scenes],
         )
 
     def _protocol(self) -> str:

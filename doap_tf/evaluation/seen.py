@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from doap_tf.evaluation.image_model import ImageModel
 from doap_tf.evaluation.model import Model
 
 # HPatches' sequences whose images are Oxford's.
@@ -20,7 +21,7 @@ def image_sequence(name: str) -> str:
     return f"hpatches/{name}" if name.startswith(("i_", "v_")) else f"oxford/{name}"
 
 
-def what_was_seen(model: Model, scenes: Iterable[str]) -> str:
+def what_was_seen(model: Model | ImageModel, scenes: Iterable[str]) -> str:
     """Returns a sentence on the scenes that a model was trained or its recipe chosen on.
 
     Args:
