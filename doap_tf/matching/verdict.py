@@ -15,12 +15,13 @@ from doap_tf.matching.model_residuals import model_residuals
 #: Matches that determine each geometry.
 SAMPLES = {"homography": 4, "fundamental": 7}
 #: Digits of evidence from which a pair is reliable: chance gives so many inliers to one pair in a
-#: thousand at most. Measured by benchmarks/verdict.py.
-RELIABLE_EVIDENCE = 3.0
+#: hundred at most. Measured by benchmarks/verdict.py.
+RELIABLE_EVIDENCE = 2.0
 #: Digits from which matches off a plane are parallax. Rows of windows, which repeat along epipolar
 #: lines, reach some twenty.
-PARALLAX_EVIDENCE = 20.0
+PARALLAX_EVIDENCE = 30.0
 _CELL = 12.0  # pixels
+_CROWDED = 0.25  # share of inliers that still fit when paired anew
 _PARTNERS = 256  # with which a point is paired anew, at most
 _OFF_PLANE = 3.0  # thresholds from where a homography maps a match
 _PARALLAX_SAMPLE = 2  # matches that determine a fundamental matrix if a homography is known
@@ -39,7 +40,8 @@ def evidence(
     This is −log10 of the expected number of models of a sample of the matches with as many inliers
     by chance (the number of false alarms of an a-contrario test), bounded by Chernoff. Matches
     whose points share a cell of 12 pixels in either image, as those of one point at several scales,
-    count once. Inliers that lie on one line are no evidence.
+    count once. Inliers are no evidence if they lie on one line, or if more than a quarter of them
+    still fit when they are paired anew, as in one spot.
 
     Args:
         points1: float64 [M, 2] in pixels of the first image.
@@ -56,11 +58,11 @@ def evidence(
     trials, successes = len(rows) - sample, int(inliers.sum()) - sample
     if successes <= 0 or min(_width(points1[inliers]), _width(points2[inliers])) < _CELL / 2:
         return 0.0
+    hits, pairs = _paired_anew(points1[inliers], points2[inliers], geometry, model, threshold)
+    if hits > _CROWDED * pairs:
+        return 0.0
     hits, pairs = _paired_anew(points1, points2, geometry, model, threshold)
-    hits_inside, pairs_inside = _paired_anew(
-        points1[inliers], points2[inliers], geometry, model, threshold
-    )
-    chance = max((hits + 1) / (pairs + 1), hits_inside / pairs_inside)
+    chance = (hits + 1) / (pairs + 1)
     share = successes / trials
     if share <= chance:
         return 0.0

@@ -3,9 +3,10 @@
 import { GEOMETRIES, type GeometryName, type Point } from "./geometries";
 import type { Matrix3 } from "./matrices";
 
-const RELIABLE_EVIDENCE = 3;
-const PARALLAX_EVIDENCE = 20;
+const RELIABLE_EVIDENCE = 2;
+const PARALLAX_EVIDENCE = 30;
 const CELL = 12; // pixels
+const CROWDED = 0.25; // share of inliers that still fit when paired anew
 const PARTNERS = 256; // with which a point is paired anew, at most
 const OFF_PLANE = 3; // thresholds from where a homography maps a match
 const SAMPLES: Record<GeometryName, number> = { homography: 4, fundamental: 7 };
@@ -32,9 +33,10 @@ export function evidence(
   const [trials, successes] = [rows.length - sample, inliers.length - sample];
   const widths = [first, second].map((points) => width(inliers.map((i) => points[i])));
   if (successes <= 0 || Math.min(...widths) < CELL / 2) return 0;
-  const all = pairedAnew(rows, fits);
   const inside = pairedAnew(inliers, fits);
-  const chance = Math.max((all.hits + 1) / (all.pairs + 1), inside.hits / inside.pairs);
+  if (inside.hits > CROWDED * inside.pairs) return 0;
+  const { hits, pairs } = pairedAnew(rows, fits);
+  const chance = (hits + 1) / (pairs + 1);
   const share = successes / trials;
   if (share <= chance) return 0;
   let nats = successes * Math.log(share / chance);
