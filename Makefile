@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: quickstart test lint format docs graphs wheel release page demo browser test-web clean
+.PHONY: quickstart notebook test lint format docs graphs wheel release page demo browser test-web clean
 
 .venv/ready: setup.py setup.cfg pyproject.toml
 	@echo "Installing doap_tf and the packages it needs into .venv (minutes the first time)"
@@ -25,6 +25,14 @@ quickstart: .venv/ready
 	@$(BIN)/python train_main.py --recipe=quickstart
 	@echo "3/3 Matching the pair with the network just trained"
 	@$(BIN)/python match_main.py --model=runs/quickstart --output=runs/quickstart.png
+
+.venv/notebook: .venv/ready
+	@$(PIP) install --editable '.[notebook]'
+	@touch $@
+
+# Runs the tour from start to end.
+notebook: .venv/notebook
+	@$(BIN)/jupyter execute examples/tour.ipynb
 
 test: .venv/ready
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal

@@ -1,3 +1,4 @@
+import json
 import pathlib
 import re
 import subprocess
@@ -34,3 +35,14 @@ def test_the_sheet_of_changes_of_appearance(tmp_path):
         cv2.imread(str(picture)).shape
         == cv2.imread(str(ROOT / "docs/pictures/appearance.jpg")).shape
     )
+
+
+def test_the_tour_is_stored_as_it_runs():
+    """`make notebook` runs it; what is stored has every result and small pictures."""
+    path = ROOT / "examples/tour.ipynb"
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert {output["output_type"] for output in outputs} <= {"execute_result", "stream"}
+    assert sum("image/jpeg" in output.get("data", {}) for output in outputs) >= 4
+    assert path.stat().st_size < 1_000_000

@@ -10,18 +10,21 @@ import numpy as np
 import pytest
 
 import doap_tf
+from doap_tf.data import PatchGroups
 from doap_tf.descriptors import HANDCRAFTED
 from doap_tf.features import LearnedDetector, detect
-from doap_tf.features.dense_reader import DenseReader
+from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.scale_space import LaplaceDetector
 from doap_tf.matching import (
     DenseExtractor,
     DescriptorExtractor,
     NearestNeighbours,
     OpenCVExtractor,
+    Outcome,
     Verifier,
 )
 from doap_tf.networks import DescriptorNetwork
+from doap_tf.patch_generation import Groups
 from tests.dense import small_model
 from tests.matching.scene import views
 
@@ -137,3 +140,12 @@ def test_what_is_shown_is_one_short_line():
     matches = NearestNeighbours().match(features, features)
     verification = Verifier().verify_points(*2 * [features.points[matches.indices[:, 0]]])
     assert repr(verification) == "Verification(20 inliers of 20 matches)"
+    assert repr(Outcome(["a", "b"], [("a", "b")], {}, {}, 0)) == (
+        "Outcome(2 images, 1 pairs, 0 failures)"
+    )
+    maps = ImageMaps(np.zeros((30, 40)), [np.zeros((15, 20, 8))])
+    assert repr(maps) == "ImageMaps(image of 40×30, 1 maps of features)"
+    views_of_places = Groups(np.zeros((1200, 16, 32, 32), np.uint8), np.zeros((1200, 2, 3)))
+    assert repr(views_of_places) == "Groups(1,200 groups of 16 patches of 32×32)"
+    groups = PatchGroups.from_arrays(PATCHES, [0, 0, 1], source="a " * 99)
+    assert len(repr(groups)) < 110

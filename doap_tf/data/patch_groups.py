@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pathlib
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -189,7 +190,7 @@ class PatchGroups:
 
     def __repr__(self) -> str:
         shape = f"{len(self):,} patches of {self.size}×{self.size} in {self.group_count:,} groups"
-        return f"PatchGroups({self.source}: {shape})"
+        return f"PatchGroups({textwrap.shorten(self.source, 50, placeholder=' …')}: {shape})"
 
     def __len__(self) -> int:
         return len(self.patches)

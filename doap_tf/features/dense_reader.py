@@ -32,6 +32,10 @@ class ImageMaps(NamedTuple):
     scores: np.ndarray
     features: list[np.ndarray]
 
+    def __repr__(self) -> str:
+        height, width = self.scores.shape
+        return f"ImageMaps(image of {width}×{height}, {len(self.features)} maps of features)"
+
 
 class DenseReader:
     """Reads whole images with a dense network, without TensorFlow.

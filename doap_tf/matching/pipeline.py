@@ -56,6 +56,12 @@ class Outcome(NamedTuple):
     failed_pairs: dict[Pair, str]
     left_out: int
 
+    def __repr__(self) -> str:
+        failures = len(self.failures) + len(self.failed_pairs)
+        return (
+            f"Outcome({len(self.names):,} images, {len(self.pairs):,} pairs, {failures} failures)"
+        )
+
 
 class Pipeline:
     """The steps by which a collection is matched, in this process; a context manager.

@@ -114,6 +114,10 @@ class Groups(NamedTuple):
     frames: np.ndarray
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        count, views, side = self.patches.shape[:3]
+        return f"Groups({count:,} groups of {views} patches of {side}×{side})"
+
 
 def cut_groups(scene: Scene, settings: GroupSettings) -> Groups:
     """Cuts the groups of one scene, reproducibly."""

@@ -117,7 +117,7 @@ class ServingClient:
         """Describes patches as `doap_tf.Descriptor.describe` does; uint8 needs less traffic.
 
         Args:
-            patches: uint8 or float, [N, H, H] or [N, H, H, 1], H ≥ 16.
+            patches: uint8 or float, [N, H, H], [N, H, H, 1] or [H, H], H ≥ 16.
             batch_size: Most patches of one request; fewer if they do not fit into a message.
 
         Returns:
@@ -131,6 +131,8 @@ class ServingClient:
         if self.binary:
             return self._in_parts("describe_packed", patches, "packed", batch_size)
         return self._in_parts("describe_uint8", patches, "descriptors", batch_size)
+
+    __call__ = describe
 
     def describe_image(
         self, image: str | os.PathLike | bytes | np.ndarray, frames: npt.ArrayLike
@@ -241,6 +243,8 @@ class ServingClient:
 
 
 def _encoded(image: str | os.PathLike | bytes | np.ndarray) -> bytes:
+    if image is None:
+        raise InputError("the image is None: cv2.imread could not read the file; check its path.")
     if isinstance(image, bytes):
         return image
     if isinstance(image, np.ndarray):

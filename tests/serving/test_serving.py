@@ -304,6 +304,8 @@ def test_detection_is_refused_in_one_line(client, small_image, scheme, tmp_path)
         client(scheme).detect_and_describe(np.zeros([4097, 4097], np.uint8))
     with pytest.raises(InputError, match="float64"):
         client(scheme).detect_and_describe(small_image / 255)
+    with pytest.raises(InputError, match=r"is None: cv2\.imread could not read"):
+        client(scheme).detect_and_describe(None)
     with pytest.raises(InputError, match=r"absent\.png"):
         client(scheme).detect_and_describe(tmp_path / "absent.png")
     with pytest.raises(InputError, match="max_message_bytes"):
