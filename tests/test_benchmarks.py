@@ -23,6 +23,7 @@ from doap_tf.features.frames import similarity_frames, transform_frames
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.readers.images import as_grey
 from tests import layouts
+from tests.dense import small_model
 from tests.layouts import texture, write_image_sequences
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks"
@@ -87,6 +88,14 @@ def test_peers_are_compared(run, name, values, peers):
     output = run(name, **values)
     for peer in peers:
         assert f"× as fast as {peer}" in output
+
+
+@pytest.mark.slow
+def test_networks_of_whole_images(run, tmp_path):
+    (tmp_path / "dense.tflite").write_bytes(small_model())
+    models = [str(tmp_path), "rootsift"]
+    output = run("dense_speed", models=models, width=160, height=120, keypoints=50, memory=0.1)
+    assert "× as fast as SIFT" in output and "GB at 0.1 megapixels" in output
 
 
 @pytest.mark.slow

@@ -220,7 +220,7 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     pair = matching.match_features(features1, features2, matcher, verifier)
     if FLAGS.rotations == "auto":
         pair = matching.match_turned(pair, image2, extractor, matcher, verifier)
-    for path, features in ((path1, features1), (path2, features2)):
+    for path, features in ((path1, features1), (path2, pair.features2)):
         print(f"{path}: {count(len(features.frames), 'keypoint')}")
     print(f"{count(len(pair.indices), 'match')} ({FLAGS.method})")
     if pair.reliable:
@@ -247,8 +247,9 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
         detector = extractor.settings().get("detector", extractor.name)
         title = f"{_short(path1)} · {detector}"
         _write_picture(FLAGS.draw_frames, "draw_frames", image1, features1.frames, title)
-    keypoints = {path1: len(features1.frames), path2: len(features2.frames)}
-    return {**matching.pair_record(path1, path2, pair), "images": keypoints, "settings": settings}
+    keypoints = {path1: len(features1.frames), path2: len(pair.features2.frames)}
+    record = matching.pair_record(path1, path2, pair)
+    return {**record, "turn": pair.turn, "images": keypoints, "settings": settings}
 
 
 def _match_many() -> dict[str, Any]:

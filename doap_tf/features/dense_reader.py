@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -141,15 +141,18 @@ class DenseReader:
         return spans
 
     def _run(self, tile: np.ndarray, statistics: np.ndarray) -> dict[str, np.ndarray]:
-        run = self._readers.get(
-            tile.shape, lambda interpreter: interpreter.get_signature_runner("read"), tile.size
-        )
+        run = self._readers.get(tile.shape, _image_runner, tile.size)
         return run(images=tile[np.newaxis, ..., np.newaxis], statistics=statistics)
 
     def _describer(self) -> Callable[..., dict[str, np.ndarray]]:
         return self._describers.get(
             "any shape", lambda interpreter: interpreter.get_signature_runner("describe")
         )
+
+
+def _image_runner(interpreter: Any) -> Callable[..., dict[str, np.ndarray]]:
+    interpreter.allocate_tensors()  # here LiteRT announces its delegate, and not when it runs
+    return interpreter.get_signature_runner("read")
 
 
 class _Span(NamedTuple):

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import cv2
 import numpy as np
 import pytest
@@ -158,3 +161,13 @@ def test_settings_identify_the_weights(model, extractor):
         extractor.settings()["weights_sha256"] == DenseExtractor(model).settings()["weights_sha256"]
     )
     assert extractor.settings() != DenseExtractor(model).settings()
+
+
+def test_nothing_is_announced(model):
+    program = f"""
+import numpy as np
+from doap_tf.matching import DenseExtractor
+DenseExtractor({str(model)!r}).extract(np.arange(4096, dtype=np.uint8).reshape(64, 64))
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
