@@ -22,14 +22,10 @@ their minutes are then missing.
 """
 
 import pathlib
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
@@ -37,6 +33,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
+from colmap_commands import Seconds, colmap_command, run_command
 
 from doap_tf import command_line
 from doap_tf.drawing.tables import Table
@@ -59,28 +56,6 @@ flags.DEFINE_string(
 
 _MATCH = pathlib.Path(__file__).resolve().parent.parent / "match_main.py"
 _COLMAP = "colmap"
-_NO_MODEL = "failed to create sparse model"  # COLMAP's last words, a result and no error here
-#: COLMAP's commands, and the same for pycolmap.
-_PYCOLMAP = {
-    "feature_extractor": "extract_features(a.database_path, a.image_path)",
-    "exhaustive_matcher": "match_exhaustive(a.database_path)",
-    "mapper": "incremental_mapping(a.database_path, a.image_path, a.output_path)",
-}
-_PYCOLMAP_COMMAND = """
-import argparse, pycolmap
-parser = argparse.ArgumentParser()
-for name in ("database_path", "image_path", "output_path"):
-    parser.add_argument("--" + name)
-a = parser.parse_args()
-pycolmap.{call}
-"""
-
-
-class _Time(NamedTuple):
-    """Seconds that a command took."""
-
-    wall: float
-    cpu: float
 
 
 def main(argv: Sequence[str]) -> None:
@@ -109,16 +84,18 @@ def _reconstruct(model: str, images: pathlib.Path, count: int, folder: pathlib.P
     matching = None
     if not database.exists():
         if model == _COLMAP:
-            matching = _run(_colmap("feature_extractor", paths), folder)
-            second = _run(_colmap("exhaustive_matcher", {"database_path": database}), folder)
-            matching = _Time(matching.wall + second.wall, matching.cpu + second.cpu)
+            matching = run_command(colmap_command("feature_extractor", paths), folder)
+            second = run_command(
+                colmap_command("exhaustive_matcher", {"database_path": database}), folder
+            )
+            matching = Seconds(matching.wall + second.wall, matching.cpu + second.cpu)
         else:
             name, *further = model.split()
             command = [sys.executable, _MATCH, f"--images={images}"]
             command += ["--format=colmap", f"--model={name}", f"--output={folder}", *further]
-            matching = _run(command, folder)
-    mapper = _colmap("mapper", {**paths, "output_path": output})
-    mapping = _run(mapper + FLAGS.mapper_options.split(), folder)
+            matching = run_command(command, folder)
+    mapper = colmap_command("mapper", {**paths, "output_path": output})
+    mapping = run_command(mapper + FLAGS.mapper_options.split(), folder)
     times = {"match": matching, "map": mapping}
     return {
         **_scores([read_model(path, images) for path in sorted(output.glob("*"))], count),
@@ -153,35 +130,6 @@ def _scores(models: list[Model], count: int) -> dict[str, str]:
         "error": f"{distances.mean():.3f}",
         "focal": f"{np.mean([camera.focal_length for camera in best.cameras.values()]):.0f}",
     }
-
-
-def _colmap(name: str, paths: Mapping[str, Any]) -> list[Any]:
-    """A command line of COLMAP's, on the CPU."""
-    arguments = [text for key, value in paths.items() for text in (f"--{key}", value)]
-    program = shutil.which("colmap")
-    if program is None:
-        if measuring.peer("pycolmap") is None:
-            raise InputError("there is no COLMAP: install colmap, or pip install '.[colmap]'.")
-        return [sys.executable, "-c", _PYCOLMAP_COMMAND.format(call=_PYCOLMAP[name]), *arguments]
-    known = subprocess.run([program, name, "-h"], capture_output=True, text=True).stdout
-    for option in ("Sift", "Feature"):  # the second since 3.13
-        for stage in ("Extraction", "Matching"):
-            if f"--{option}{stage}.use_gpu" in known:
-                arguments += [f"--{option}{stage}.use_gpu", "0"]
-    return [program, name, *arguments]
-
-
-def _run(command: Sequence[Any], folder: pathlib.Path) -> _Time:
-    """Runs a command, what it prints going to a file in `folder`."""
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    with open(folder / "log.txt", "a") as log:
-        finished = subprocess.run(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
-    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
-    last = (folder / "log.txt").read_text().strip().splitlines()[-1:]
-    if finished.returncode and _NO_MODEL not in "".join(last):
-        raise InputError(f"{command[1]} failed ({' '.join(last)}).")
-    cpu = sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_utime", "ru_stime"))
-    return _Time(wall, cpu)
 
 
 if __name__ == "__main__":

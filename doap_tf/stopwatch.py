@@ -11,7 +11,7 @@ class Stopwatch:
     """Adds up the wall time of named stages, in all threads."""
 
     def __init__(self) -> None:
-        self._seconds: collections.Counter[str] = collections.Counter()
+        self._seconds: dict[str, float] = collections.defaultdict(float)
         self._lock = threading.Lock()
 
     @contextlib.contextmanager

@@ -57,10 +57,20 @@ flags.DEFINE_string(
     "images",
     None,
     "Many images: a folder or patterns, separated by commas, such as 'photos/**/*.{jpg,png}', or "
-    "'gs://bucket/photos' in a file system that Apache Beam knows; or give them without a flag.",
+    "'gs://bucket/photos' in a file system that Apache Beam knows; or a video; or give them "
+    "without a flag.",
+)
+flags.DEFINE_integer(
+    "every",
+    10,
+    "Of so many frames of a video in a row, match the sharpest; blurred ones are left out.",
+    lower_bound=1,
 )
 flags.DEFINE_string(
-    "pairs", "exhaustive", "exhaustive, sequential, retrieval, or a file with two names per line."
+    "pairs",
+    "exhaustive",
+    "exhaustive, sequential (by default for a video; with similar images, to close loops), "
+    "retrieval, or a file with two names per line.",
 )
 flags.DEFINE_integer("neighbours", 20, "Similar images to match each with, by --pairs=retrieval.")
 flags.DEFINE_integer("overlap", 10, "Following images to match each with, by --pairs=sequential.")
@@ -264,11 +274,14 @@ def _match_many() -> dict[str, Any]:
     pairs: Any = _pairs(names)
     if "h5" in FLAGS.format:
         matching.check_pair_names(pairs or matching.sequential_pairs(names, 1))
-    cameras = matching.Cameras(images, FLAGS.camera, FLAGS.camera_model, _intrinsics())
+    sharing = "single" if _is_video() and not FLAGS["camera"].present else FLAGS.camera
+    cameras = matching.Cameras(images, sharing, FLAGS.camera_model, _intrinsics())
     with _pipeline() as pipeline:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        if pairs is None:
+        if pairs is None and FLAGS.pairs == "retrieval":
             pairs = functools.partial(pipeline.retrieval_pairs, neighbours=FLAGS.neighbours)
+        elif pairs is None:
+            pairs = functools.partial(pipeline.sequential_pairs, overlap=FLAGS.overlap)
         try:
             outcome = pipeline.run(images, pairs)
         except KeyboardInterrupt:
@@ -300,6 +313,10 @@ def _check_collection_flags() -> None:
         check_choice("--format", name, FORMATS)
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
+    if _is_video() and not FLAGS["pairs"].present:
+        FLAGS["pairs"].value = "sequential"
+    if FLAGS["every"].present and not _is_video():
+        raise InputError("--every is for a video only, such as --images=walk.mp4.")
     for name, flag, value in (
         ("neighbours", "pairs", "retrieval"),
         ("overlap", "pairs", "sequential"),
@@ -328,13 +345,24 @@ def _print_defaults() -> None:
         )
 
 
+def _is_video() -> bool:
+    from doap_tf.readers.video_frames import VIDEO_SUFFIXES
+
+    return FLAGS.images.lower().endswith(VIDEO_SUFFIXES) and os.path.isfile(FLAGS.images)
+
+
 def _find_images() -> dict[str, Any]:
+    if _is_video():
+        from doap_tf.readers.video_frames import write_video_frames
+
+        paths = write_video_frames(FLAGS.images, pathlib.Path(FLAGS.output, "frames"), FLAGS.every)
+        return {path.name: path for path in paths}
     module = "doap_tf.beam" if "://" in FLAGS.images else "doap_tf.matching"
     return dict(importlib.import_module(module).find_images(FLAGS.images))
 
 
 def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
-    """The pairs to match; None for those that retrieval chooses after the images are described."""
+    """The pairs to match; None for those that are chosen after the images are described."""
     from doap_tf import matching
     from doap_tf.matching.shortlist import check_shortlist
 
@@ -344,7 +372,8 @@ def _pairs(names: list[str]) -> list[tuple[str, str]] | None:
     if FLAGS.pairs == "exhaustive":
         return matching.exhaustive_pairs(names)
     if FLAGS.pairs == "sequential":
-        return matching.sequential_pairs(names, FLAGS.overlap)
+        matching.sequential_pairs(names, FLAGS.overlap)  # refuses what it does not take
+        return None
     if os.path.exists(FLAGS.pairs):
         return matching.read_pairs(FLAGS.pairs, names)
     raise InputError(

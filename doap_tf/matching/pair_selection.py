@@ -1,5 +1,6 @@
 """Selecting the pairs of images to match."""
 
+import collections
 import itertools
 import os
 import pathlib
@@ -25,6 +26,37 @@ def sequential_pairs(names: Sequence[str], overlap: int) -> list[Pair]:
         for index, first in enumerate(names)
         for second in names[index + 1 : index + 1 + overlap]
     ]
+
+
+def cluster_pairs(pairs: Sequence[Pair], images: int) -> list[Pair]:
+    """Orders pairs so that in most stretches they are of few images, whose features stay in memory.
+
+    Images are numbered by breadth-first search along the pairs, so that those of one place come
+    together, and pairs are taken block by block of these numbers.
+
+    Args:
+        pairs: Names of images.
+        images: The number of images that a stretch may have.
+    """
+    partners = collections.defaultdict(list)
+    for first, second in pairs:
+        partners[first].append(second)
+        partners[second].append(first)
+    numbers: dict[str, int] = {}
+    for start in partners:
+        queue = collections.deque([start])
+        while queue:
+            name = queue.popleft()
+            if name not in numbers:
+                numbers[name] = len(numbers)
+                queue.extend(partners[name])
+    block = max(1, images // 2)
+
+    def position(pair: Pair) -> tuple[int, ...]:
+        high, low = sorted((numbers[name] for name in pair), reverse=True)
+        return high // block, low // block, high, low
+
+    return sorted(pairs, key=position)
 
 
 def read_pairs(path: str | os.PathLike, names: Sequence[str]) -> list[Pair]:

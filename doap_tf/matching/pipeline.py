@@ -22,7 +22,7 @@ from doap_tf.matching.image_features import Features
 from doap_tf.matching.match_store import MatchStore, StoredMatches
 from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
-from doap_tf.matching.pair_selection import Pair
+from doap_tf.matching.pair_selection import Pair, cluster_pairs, sequential_pairs
 from doap_tf.matching.shortlist import ReadFeatures, make_signatures, retrieval_pairs
 from doap_tf.matching.verdict import is_reliable
 from doap_tf.matching.verifier import PairMatches, Verifier
@@ -34,6 +34,7 @@ from doap_tf.stopwatch import Stopwatch
 #: Each format of a collection with its files.
 FORMATS = {"h5": ("features.h5", "matches.h5", "pairs.txt"), "colmap": ("database.db",)}
 _STORE = "finished.db"
+_LOOPS = 5  # images besides its neighbours that each image of a sequence is matched with, at least
 _FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
 
 Images = Mapping[str, str | os.PathLike]  # paths by name
@@ -195,6 +196,18 @@ class Pipeline:
         with self._stopwatch.measure("shortlist"):
             return retrieval_pairs(names, self.store, neighbours, record, self._make_signatures)
 
+    def sequential_pairs(self, names: Sequence[str], overlap: int) -> list[Pair]:
+        """Returns every image with the `overlap` that follow it, and with some that look like it.
+
+        The latter close loops: a walk that returns to where it was matches what it saw there.
+        """
+        pairs = sequential_pairs(names, overlap)
+        if len(names) <= overlap + 1:
+            return pairs
+        # Of those that look most like an image, twice the overlap may be its own neighbours.
+        loops = self.retrieval_pairs(names, 2 * overlap + _LOOPS)
+        return list(dict.fromkeys([*pairs, *loops]))
+
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """Matches and verifies pairs that are not stored; returns the reasons of failures.
 
@@ -205,7 +218,7 @@ class Pipeline:
         failures: dict[Pair, str] = {}
 
         def unfinished() -> Iterator[tuple[Pair, Features, Features]]:
-            for pair in pairs:
+            for pair in cluster_pairs(pairs, _FEATURES_IN_MEMORY):
                 if self.store.has_pair(*pair):
                     bar.update()
                     continue
@@ -235,7 +248,7 @@ class Pipeline:
                 else:
                     self.store.write_pair(*pair, matches)
                 bar.update()
-        return failures
+        return {pair: failures[pair] for pair in pairs if pair in failures}
 
     def write(
         self,

@@ -52,8 +52,8 @@ def nearest_quantized(
     back = _nearest_queries(query_rows, candidates.ravel(), distances, back, queries, database)
     distances = distances.reshape(candidates.shape)
     order = np.lexsort((candidates, distances))[:, :k]
-    nearest = (np.take_along_axis(values, order, axis=1) for values in (candidates, distances))
-    return *nearest, back
+    nearest = np.take_along_axis(candidates, order, axis=1)
+    return nearest, np.take_along_axis(distances, order, axis=1), back
 
 
 def _nearest_queries(

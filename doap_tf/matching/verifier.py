@@ -23,10 +23,6 @@ AUTO = "auto"
 
 _CONFIDENCE = 0.9999
 _MAX_ITERATIONS = 100_000
-# Cameras of two views need larger samples than a homography, of matches that are mostly wrong.
-# MAGSAC++ draws the nearest matches first, and from neighbourhoods that grow (progressive NAPSAC):
-# a tenth of the iterations then finds more (docs/experiments/retrieval.md).
-_GUIDED = {"sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC, "maxIterations": 10_000}
 _MSAC = {"score": cv2.SCORE_METHOD_MSAC, "final_polisher": cv2.COV_POLISHER}
 #: Robust estimators, by what sets them apart among OpenCV's: MAGSAC++ (USAC_MAGSAC), graph-cut
 #: RANSAC (USAC_ACCURATE), RANSAC with local optimisation (USAC_DEFAULT), PROSAC with local
@@ -38,6 +34,10 @@ ESTIMATORS: dict[str, dict[str, int]] = {
         "loMethod": cv2.LOCAL_OPTIM_SIGMA,
         "loIterations": 10,
         "loSampleSize": 50,
+        # The nearest descriptors first, and from neighbourhoods that grow: far fewer samples then
+        # find as many pairs (docs/experiments/retrieval.md).
+        "sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC,
+        "maxIterations": 3_000,
     },
     "gc_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_GC, "loIterations": 25, "loSampleSize": 20},
     "lo_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_INNER_AND_ITER_LO, "loIterations": 10},
@@ -220,8 +220,8 @@ class Verifier:
         Args:
             points1: [M, 2] in the first image.
             points2: [M, 2], their matches in the second.
-            costs: [M], such as distances of descriptors. `"prosac"`, and `"magsac"` unless it looks
-                for a homography, draw the smallest first, by default in the given order.
+            costs: [M], such as distances of descriptors. `"prosac"` and `"magsac"` draw the
+                smallest first, by default in the given order.
         """
         points1, points2 = np.asarray(points1, np.float64), np.asarray(points2, np.float64)
         count = len(points1)
@@ -249,7 +249,7 @@ class Verifier:
     ) -> Verification:
         count, model = len(points1), None
         if count >= GEOMETRIES[geometry]:
-            parameters = _parameters(self.estimator, geometry, self.threshold, self.seed)
+            parameters = _parameters(self.estimator, self.threshold, self.seed)
             order = np.arange(count)
             if costs is not None and parameters.sampler != cv2.SAMPLING_UNIFORM:
                 order = np.argsort(costs, kind="stable")
@@ -291,14 +291,13 @@ def _check_intrinsics(matrix: np.ndarray, name: str) -> None:
         )
 
 
-def _parameters(estimator: str, geometry: str, threshold: float, seed: int) -> cv2.UsacParams:
+def _parameters(estimator: str, threshold: float, seed: int) -> cv2.UsacParams:
     parameters = cv2.UsacParams()
     parameters.threshold = threshold
     parameters.confidence = _CONFIDENCE
     parameters.maxIterations = _MAX_ITERATIONS
     parameters.randomGeneratorState = seed
-    guided = estimator == "magsac" and geometry != "homography"
-    for name, value in (ESTIMATORS[estimator] | (_GUIDED if guided else {})).items():
+    for name, value in ESTIMATORS[estimator].items():
         setattr(parameters, name, value)
     return parameters
 

@@ -156,3 +156,41 @@ def test_the_benchmark_reconstructs(tmp_path):
         [*command, "--images=images/empty"], cwd=tmp_path, capture_output=True, text=True
     )
     assert refused.returncode == 2 and "images/empty holds 0 images" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+def test_a_video_is_reconstructed(tmp_path):
+    write_images(SCENE, tmp_path / "images")
+    clip = cv2.VideoWriter(
+        str(tmp_path / "walk.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 30, (WIDTH, HEIGHT)
+    )
+    for view in SCENE.views:
+        clip.write(cv2.imread(str(tmp_path / "images" / view.name)))
+    clip.release()
+    main = BENCHMARK.parents[1] / "match_main.py"
+    match = [sys.executable, main, "walk.avi", "--every=1", "--model=sift", "--overlap=2"]
+    match += ["--format=colmap", "--output=out"]
+    subprocess.run(match, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "sparse").mkdir()
+    mapper = ["colmap", "mapper", "--database_path=out/database.db", "--image_path=out/frames"]
+    mapper += ["--output_path=sparse", "--Mapper.init_max_forward_motion=1"]
+    subprocess.run(mapper, cwd=tmp_path, check=True, capture_output=True)
+    model = read_model(tmp_path / "sparse/0", tmp_path / "out/frames")
+    assert len(model.images) == len(SCENE.views) and len(model.cameras) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+def test_the_benchmark_compares_speeds_at_equal_keypoints(tmp_path):
+    write_images(SCENE, tmp_path / "images")
+    command = [sys.executable, str(BENCHMARK.with_name("collection_speed.py")), "--images=images"]
+    command += ["--models=sift", "--keypoints=50", "--rounds=1"]
+    finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr
+    lines = finished.stdout.splitlines()
+    keypoints = [
+        float(line.split("|")[2]) for line in lines if line.startswith(("| sift", "| COLMAP"))
+    ]
+    assert len(keypoints) == 3 and max(keypoints[:2]) <= 60  # SIFT has several of equal scale
+    assert "| seconds | read | detect | describe | match | verify | write | draw |" in lines

@@ -310,3 +310,32 @@ def test_what_was_finished_before_a_stop_is_kept(folder, name):
     with sqlite3.connect(folder / name / "finished.db") as database:
         names = database.execute("SELECT name FROM images ORDER BY name").fetchall()
     assert names == [("a.png",), ("b.png",)]
+
+
+def test_a_video_is_matched_as_a_sequence_of_frames(tmp_path):
+    image = np.tile(cv2.cvtColor(views()[0], cv2.COLOR_GRAY2BGR), (1, 2, 1))
+    size = (320, 240)
+    writer = cv2.VideoWriter(str(tmp_path / "a.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 30, size)
+    for number in range(8):
+        writer.write(np.ascontiguousarray(image[20:260, 15 * number : 15 * number + 320]))
+    writer.release()
+    flags = "--model=rootsift", "--detector=dog", "--format=colmap", "--output=out"
+    finished = run(tmp_path, "a.avi", "--every=2", "--overlap=1", *flags)
+    assert finished.returncode == 0, finished.stderr
+    frames = sorted(path.name for path in (tmp_path / "out/frames").iterdir())
+    assert len(frames) == 4
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert sorted(report["images"]) == frames and all(pair["reliable"] for pair in report["pairs"])
+    pairs = {(pair["image1"], pair["image2"]) for pair in report["pairs"]}
+    assert pairs == {(a, b) for a in frames for b in frames if a < b}  # closed by retrieval
+    assert list(report["seconds"]) == [
+        *("read", "detect", "describe", "shortlist", "match", "verify", "write", "draw")
+    ]
+    with sqlite3.connect(tmp_path / "out/database.db") as database:
+        assert database.execute("SELECT COUNT(*) FROM cameras").fetchone() == (1,)
+    for arguments, reason in (
+        (("out/frames", "--every=2"), "--every is for a video only"),
+        (("nothing.mp4",), "nothing.mp4 does not exist"),
+    ):
+        refused = run(tmp_path, *arguments, *flags)
+        assert refused.returncode == 2 and reason in refused.stderr

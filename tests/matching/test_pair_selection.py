@@ -1,7 +1,12 @@
+import functools
+import itertools
+
+import numpy as np
 import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.matching import exhaustive_pairs, read_pairs, sequential_pairs
+from doap_tf.matching.pair_selection import cluster_pairs
 
 NAMES = ["a.jpg", "b.jpg", "c/d.jpg", "e.jpg"]
 
@@ -63,3 +68,24 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, text, message):
         read_pairs(tmp_path / "pairs.txt", NAMES)
     with pytest.raises(InputError, match=r"missing\.txt"):
         read_pairs(tmp_path / "missing.txt", NAMES)
+
+
+def test_clustered_pairs_need_few_images_at_a_time():
+    random = np.random.default_rng(0)
+    places = random.permutation(60)  # along a street, in an order that the names do not tell
+    pairs = [
+        (str(first), str(second))
+        for first, second in itertools.combinations(range(60), 2)
+        if abs(places[first] - places[second]) < 5
+    ]
+    for given, images in ((pairs, 16), (list(itertools.combinations(map(str, range(60)), 2)), 16)):
+        ordered = cluster_pairs(given, images)
+        assert sorted(ordered) == sorted(given)
+        assert _reads(ordered, images) < _reads(given, images) / 2
+
+
+def _reads(pairs, images):
+    read = functools.lru_cache(images)(str)
+    for name in itertools.chain.from_iterable(pairs):
+        read(name)
+    return read.cache_info().misses
