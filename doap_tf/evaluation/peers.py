@@ -18,7 +18,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, error_line
 from doap_tf.evaluation.onnx_extractor import RADIUS
 from doap_tf.features.frames import similarity_frames
 from doap_tf.files import contents_sha256
@@ -71,9 +71,10 @@ class Aliked(_Peer):
     """ALIKED-n16rot: one size, upright."""
 
     def __init__(self, folder: str, max_keypoints: int | None):
-        super().__init__(pathlib.Path(folder) / "models" / "aliked-n16rot.pth", max_keypoints)
+        weights = pathlib.Path(folder) / "models" / "aliked-n16rot.pth"
+        super().__init__(weights, max_keypoints)
         module = _import(folder, "nets.aliked", "ALIKED")
-        with contextlib.redirect_stdout(None):
+        with _reading(weights):
             # A threshold that all maxima pass.
             self._network = module.ALIKED(
                 "aliked-n16rot", "cpu", scores_th=1e-9, n_limit=max_keypoints or _ALL
@@ -101,7 +102,7 @@ class R2d2(_Peer):
         weights = pathlib.Path(folder) / "models" / "r2d2_WASF_N16.pt"
         super().__init__(weights, max_keypoints)
         self._module = _import(folder, "extract", "R2D2")
-        with contextlib.redirect_stdout(None):
+        with _reading(weights):
             self._network = self._module.load_network(str(weights))
         self._maxima = self._module.NonMaxSuppression()
 
@@ -123,7 +124,7 @@ class XFeat(_Peer):
         weights = pathlib.Path(folder) / "weights" / "xfeat.pt"
         super().__init__(weights, max_keypoints)
         module = _import(folder, "modules.xfeat", "XFeat")
-        with contextlib.redirect_stdout(None):
+        with _reading(weights):
             # A threshold that all maxima pass.
             self._network = module.XFeat(
                 str(weights), top_k=max_keypoints or _ALL, detection_threshold=1e-9
@@ -163,6 +164,18 @@ def _import(folder: str, name: str, peer: str) -> types.ModuleType:
         raise InputError(
             f"{peer} cannot be imported from {folder} ({error}): give the folder of its "
             "repository, and install PyTorch with `pip install '.[peers]'`."
+        ) from error
+
+
+@contextlib.contextmanager
+def _reading(weights: pathlib.Path) -> Iterator[None]:
+    """Turns what PyTorch raises for a file of weights into one line; nothing is printed."""
+    try:
+        with contextlib.redirect_stdout(None):
+            yield
+    except Exception as error:  # many kinds
+        raise InputError(
+            f"{weights} is missing or damaged ({error_line(error)}): fetch it again."
         ) from error
 
 
