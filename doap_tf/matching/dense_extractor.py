@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from doap_tf.catalogue import ENTRIES
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
 from doap_tf.features.frames import as_frames, radii, similarity_frames
@@ -134,8 +134,20 @@ class DenseExtractor(Feature2D):
                 break
             if (width, height) != image.shape[::-1]:
                 image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-            levels.append(_Level(image, self._reader.read(image), size / (width, height)))
+            levels.append(_Level(image, self._read(image), size / (width, height)))
         return levels
+
+    def _read(self, image: np.ndarray) -> ImageMaps:
+        try:
+            return self._reader.read(image)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            height, width = image.shape
+            raise InputError(
+                f"an image of {width} × {height} pixels needs more memory than there is: give a "
+                "max_image_size."
+            ) from error
 
     def _describe(
         self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray

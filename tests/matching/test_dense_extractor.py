@@ -8,6 +8,7 @@ import pytest
 import doap_tf
 from doap_tf.catalogue import ENTRIES, Entry
 from doap_tf.errors import InputError
+from doap_tf.features.dense_reader import DenseReader
 from doap_tf.features.frames import similarity_frames
 from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.zoo import tflite_files
@@ -83,6 +84,15 @@ def test_a_large_image_is_shrunk_and_measured_in_its_own_pixels(model):
 def test_images_without_texture_have_no_keypoints(extractor, shape):
     features = extractor.extract(np.full(shape, 128, np.uint8))
     assert features.descriptors.shape == (0, 16) and features.frames.shape == (0, 2, 3)
+
+
+def test_an_image_too_large_for_the_memory_is_said_in_one_line(model, monkeypatch):
+    def read(self, image):
+        raise MemoryError
+
+    monkeypatch.setattr(DenseReader, "read", read)
+    with pytest.raises(InputError, match="30 × 20 pixels needs more memory than there is"):
+        DenseExtractor(model).extract(np.zeros((20, 30), np.uint8))
 
 
 def test_numbers_are_checked(model):
