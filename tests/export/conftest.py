@@ -1,4 +1,6 @@
-import functools
+import contextlib
+import fcntl
+import os
 import pathlib
 
 import numpy as np
@@ -40,14 +42,33 @@ def groups() -> PatchGroups:
     return _groups(80, 2, seed=1)
 
 
+@contextlib.contextmanager
+def _made_once(tmp_path_factory, name: str):
+    """A folder that one process makes, for all workers and each conftest.py that imports it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder
+
+
 @pytest.fixture(scope="session")
-def networks() -> dict[str, DescriptorNetwork]:
+def networks(tmp_path_factory) -> dict[str, DescriptorNetwork]:
     """Networks with one trained trunk: "real", "real_st" and "binary_st"."""
-    return _trained_networks()
+    with _made_once(tmp_path_factory, "networks") as folder:
+        if not folder.exists():
+            real = _trained_network()
+            folder.mkdir()
+            real.save(folder / "real.keras")
+    real = tf.keras.models.load_model(folder / "real.keras")
+    return {
+        "real": real,
+        "real_st": _with_transformer(real, "real"),
+        "binary_st": _with_transformer(real, "binary"),
+    }
 
 
-@functools.cache  # a session fixture is made anew for each conftest.py that imports it
-def _trained_networks() -> dict[str, DescriptorNetwork]:
+def _trained_network() -> DescriptorNetwork:
     tf.keras.utils.set_random_seed(0)
     training = _groups(200, 2, seed=0)
     real = DescriptorNetwork(128, width=0.25, dropout=0.0, magnification=4.0)
@@ -67,11 +88,7 @@ def _trained_networks() -> dict[str, DescriptorNetwork]:
         chosen = rng.choice(training.group_count, 64, replace=False)
         rows = training.rows_by_group.reshape(-1, 2)[chosen].ravel()
         step(patches[rows], np.repeat(chosen, 2))
-    return {
-        "real": real,
-        "real_st": _with_transformer(real, "real"),
-        "binary_st": _with_transformer(real, "binary"),
-    }
+    return real
 
 
 def _with_transformer(network: DescriptorNetwork, head: str) -> DescriptorNetwork:
@@ -90,8 +107,8 @@ def _with_transformer(network: DescriptorNetwork, head: str) -> DescriptorNetwor
 @pytest.fixture(scope="session")
 def exports(networks, tmp_path_factory) -> pathlib.Path:
     """A folder with the models "real" and "binary_st", one version each."""
-    directory = tmp_path_factory.getbasetemp() / "exports"
-    if not directory.exists():  # as above
-        for name in ("real", "binary_st"):
-            export_saved_model(networks[name], directory / name, training_record={"seed": 7})
+    with _made_once(tmp_path_factory, "exports") as directory:
+        if not directory.exists():
+            for name in ("real", "binary_st"):
+                export_saved_model(networks[name], directory / name, training_record={"seed": 7})
     return directory

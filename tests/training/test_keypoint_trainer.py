@@ -10,6 +10,7 @@ import tensorflow as tf
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.scenes import find_scenes
 from doap_tf.patch_generation.view_pairs import ViewPairs
+from doap_tf.training import keypoint_trainer
 from doap_tf.training.config import incompatibility
 from doap_tf.training.keypoint_config import KeypointConfig
 from doap_tf.training.keypoint_objective import KeypointObjective
@@ -87,6 +88,14 @@ def test_tensorboard_gets_numbers_and_keypoints_on_both_views(finished):
 
 def test_an_interrupted_run_ends_bit_identical(scenes, tmp_path, monkeypatch):
     config = dataclasses.replace(CONFIG, checkpoint_every=2)
+    objective = KeypointObjective(Pixels(), config.view_size)
+    step = KeypointStep(config, objective, tf.distribute.get_strategy())  # compiled once
+
+    def restarted(*_):
+        step.restart(config.seed)
+        return step
+
+    monkeypatch.setattr(keypoint_trainer, "KeypointStep", restarted)
     _, record = train(config, scenes, tmp_path / "uninterrupted", validate=False)
     assert record["model"] == "last" and record["best"] is None
     call = KeypointStep.__call__

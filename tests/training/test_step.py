@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -15,22 +16,23 @@ from tests.training.launch import make_groups
 CONFIG = TrainingConfig(batch_size=24, width=0.125, dimension=16, dropout=0.0)
 
 
-def one_step(rate=0.1, groups=None, **changes):
+@functools.cache
+def one_step(**changes):
     """Weights before and after a step, by name, and its loss."""
     step = TrainingStep(dataclasses.replace(CONFIG, **changes), tf.distribute.get_strategy())
-    groups = groups or make_groups(size=step.network.input_size)
+    groups = make_groups(size=step.network.input_size)
     before = {v.path: v.numpy() for v in step.network.trainable_variables}
-    loss = step(groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24)), rate, 0)
+    loss = step(groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24)), 0.1, 0)
     return before, {v.path: v.numpy() for v in step.network.trainable_variables}, float(loss)
 
 
-def change(*arguments, **options):
-    before, after, _ = one_step(*arguments, **options)
+def change(**options):
+    before, after, _ = one_step(**options)
     return {path: after[path] - before[path] for path in before}
 
 
 def test_weight_decay_is_coupled_and_on_kernels():
-    before, _, _ = one_step()
+    before, _, _ = one_step(weight_decay=0.0)
     plain, decayed = change(weight_decay=0.0), change(weight_decay=0.5)
     for path in plain:
         np.testing.assert_allclose(
