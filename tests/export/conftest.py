@@ -57,18 +57,14 @@ def networks(tmp_path_factory) -> dict[str, DescriptorNetwork]:
     """Networks with one trained trunk: "real", "real_st" and "binary_st"."""
     with _made_once(tmp_path_factory, "networks") as folder:
         if not folder.exists():
-            real = _trained_network()
+            trained = _trained_networks()
             folder.mkdir()
-            real.save(folder / "real.keras")
-    real = tf.keras.models.load_model(folder / "real.keras")
-    return {
-        "real": real,
-        "real_st": _with_transformer(real, "real"),
-        "binary_st": _with_transformer(real, "binary"),
-    }
+            for name, network in trained.items():
+                network.save(folder / f"{name}.keras")
+    return {path.stem: tf.keras.models.load_model(path) for path in sorted(folder.iterdir())}
 
 
-def _trained_network() -> DescriptorNetwork:
+def _trained_networks() -> dict[str, DescriptorNetwork]:
     tf.keras.utils.set_random_seed(0)
     training = _groups(200, 2, seed=0)
     real = DescriptorNetwork(128, width=0.25, dropout=0.0, magnification=4.0)
@@ -88,7 +84,11 @@ def _trained_network() -> DescriptorNetwork:
         chosen = rng.choice(training.group_count, 64, replace=False)
         rows = training.rows_by_group.reshape(-1, 2)[chosen].ravel()
         step(patches[rows], np.repeat(chosen, 2))
-    return real
+    return {
+        "real": real,
+        "real_st": _with_transformer(real, "real"),
+        "binary_st": _with_transformer(real, "binary"),
+    }
 
 
 def _with_transformer(network: DescriptorNetwork, head: str) -> DescriptorNetwork:

@@ -65,7 +65,7 @@ from doap_tf.commands import export
 
 def write_sizes(network, name, directory, groups):
     path = directory / f"{name}.txt"
-    path.write_text(f"{network.input_size}\n{export._training_record(name)}", "utf-8")
+    path.write_text(f"{network.input_size}\\n{export._training_record(name)}", "utf-8")
     return {"sizes": path}
 
 export.FORMATS["sizes"] = write_sizes

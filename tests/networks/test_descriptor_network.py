@@ -101,7 +101,7 @@ def test_patches_are_standardised_in_float32_under_a_mixed_policy():
 def test_compiles_under_xla(options):
     # In float32 a unit that passes zero by rounding changes gradients by some per cent.
     network = moved(DescriptorNetwork(dropout=0.0, dtype="float64", **options))
-    patches = patches_for(network, 64)
+    patches = patches_for(network, 24)
 
     def loss_gradient(patches):
         with tf.GradientTape() as tape:

@@ -1,6 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
+from doap_tf.networks import DescriptorNetwork
 from doap_tf.preprocessing import resize_patches
 from doap_tf.training.teachers import Teachers
 from doap_tf.zoo import load_keras
@@ -21,11 +22,11 @@ def test_several_are_averaged():
 
 def test_patches_are_resized_for_each_in_a_way_that_xla_compiles():
     patches = patches_of(42)
-    teachers = Teachers([load_keras("doap-tiny-256b"), load_keras("doap-st-128")], 42)
-    taught = tf.function(teachers, jit_compile=True)(patches).numpy()
-    small = load_keras("doap-tiny-256b")(resize_patches(patches, 32))
-    large = load_keras("doap-st-128")(patches)
-    rows = [tf.math.l2_normalize(each, axis=1) for each in (small, large)]
+    small = DescriptorNetwork(16, trunk="tiny")
+    large = DescriptorNetwork(24, width=0.125, spatial_transformer=True)
+    descriptors = small(resize_patches(patches, 32)), large(patches)
+    rows = [tf.math.l2_normalize(each, axis=1) for each in descriptors]
+    taught = tf.function(Teachers([small, large], 42), jit_compile=True)(patches).numpy()
     np.testing.assert_allclose(taught, np.concatenate(rows, axis=1), atol=1e-3)
 
 

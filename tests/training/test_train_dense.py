@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from doap_tf.commands import train_dense
 from doap_tf.training.dense_images import load_images
 from tests.training import launch
 
@@ -21,16 +22,14 @@ def run(*flags: str, before: str = "") -> subprocess.CompletedProcess:
     )
 
 
-def test_images_are_prepared_and_read_where_opencv_is_absent(tmp_path):
+def test_images_are_prepared_and_read_where_opencv_is_absent(tmp_path, capsys):
     photographs = launch.make_photographs(tmp_path / "photographs")
     for name in "abc":
         launch.make_photographs(tmp_path / "webcams" / name, 2)
     file = tmp_path / "images.npz"
-    prepared = run(
-        f"--source={photographs}", f"--aligned_source={tmp_path / 'webcams'}", f"--images={file}"
-    )
-    assert prepared.returncode == 0, prepared.stderr
-    assert prepared.stdout.endswith(
+    sources = (f"--source={photographs}", f"--aligned_source={tmp_path / 'webcams'}")
+    launch.train_here(train_dense, *sources, f"--images={file}")
+    assert capsys.readouterr().out.endswith(
         "images.npz holds 5 photographs and 2 webcams, and held out 1 photographs and 1 webcams\n"
     )
     assert len(load_images(file).train.webcams) == 4

@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,12 +113,13 @@ def test_two_workers(data, alone, tmp_path):
     check_equal(tmp_path, alone)
 
 
-def test_the_former_flag_says_what_to_use(data, tmp_path):
+def test_the_former_flag_says_what_to_use(tmp_path):
     (tmp_path / "old.cfg").write_text("--network=keypoints\n--steps=9\n")
-    output = launch.train(
-        f"--flagfile={tmp_path / 'old.cfg'}", "--source=/no/such", "--train_dir=run", expected=2
-    )
-    assert "use doap-train-keypoints" in output and "'/no/such' is neither" in output
+    flags = (f"--flagfile={tmp_path / 'old.cfg'}", "--source=/no/such", "--train_dir=run")
+    command = [sys.executable, "train_main.py", *flags]
+    done = subprocess.run(command, cwd=launch.REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "use doap-train-keypoints" in done.stderr and "'/no/such' is neither" in done.stderr
 
 
 @pytest.mark.parametrize(
