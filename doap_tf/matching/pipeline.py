@@ -231,12 +231,12 @@ class Pipeline:
                     yield pair, *features
 
         def match(item: tuple[Pair, Features, Features]) -> tuple[Pair, PairMatches | Exception]:
-            pair, *features = item
+            pair, features1, features2 = item
             try:
                 with self._stopwatch.measure("match"):
-                    matches = self.matcher.match(*features)
+                    matches = self.matcher.match(features1, features2)
                 with self._stopwatch.measure("verify"):
-                    return pair, self.verifier.verify(*features, matches)
+                    return pair, self.verifier.verify(features1, features2, matches)
             except Exception as error:
                 return pair, error
 
