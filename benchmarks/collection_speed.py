@@ -5,8 +5,9 @@ python benchmarks/collection_speed.py --images=photos --keypoints=6000 --rounds=
 
 Ours is `match_main.py --format=colmap`, all pairs; COLMAP's its feature extractor and exhaustive
 matcher, on the CPU, by their defaults. The program `colmap` is used where it is installed,
-otherwise pycolmap (`pip install '.[colmap]'`). With --keypoints both keep so many of an image at
-most. Both sides run in turn; the round of least processor time counts.
+otherwise pycolmap (`pip install '.[colmap]'`). With --keypoints both are told to keep so many of an
+image; COLMAP keeps whole levels of scale, so look at how many these are. Both sides run in turn;
+the round of least processor time counts.
 
 - keypoints: mean number of an image; inliers: sum of the verified matches of all pairs.
 - s: wall time; cpu s: processor time, which other programs on the machine lengthen less.

