@@ -123,9 +123,13 @@ def main(argv: Sequence[str]) -> None:
     try:
         _evaluate()
     except KeyboardInterrupt:
+        kept = (
+            "starts again"
+            if FLAGS.benchmark in _OF_IMAGES
+            else ("resumes with the descriptors computed so far")
+        )
         raise command_line.Interrupted(
-            "interrupted before the report; the same command resumes with the descriptors computed "
-            "so far."
+            f"interrupted before the report; the same command {kept}."
         ) from None
 
 
