@@ -21,6 +21,7 @@ TERMS = {
     "urban100": "none stated; research data",
     "tilde": "none stated; research data",
     "ubc_phototour": "none stated; research data",
+    "scenes": "none stated; published with software for reconstruction and view synthesis",
 }
 
 WEIGHTS = pathlib.Path(__file__).parent / "weights"
@@ -60,11 +61,17 @@ _DESCRIPTORS = (
     *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
     *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
 )
+_DENSE = ("doap-dense-128", "doap-dense-256b", "doap-dense-small-256b")
 _PHOTOGRAPHS = ("bsds500", "urban100")
 _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
 )
 _PATCHES = (*_PHOTOGRAPHS, *_WEBCAMS, "tilde/panorama", "ubc_phototour/notredame")
+_VIEWS = (
+    *_PHOTOGRAPHS,
+    *(f"tilde/{scene}" for scene in ("courbevoie", "frankfurt", "mexico", "panorama")),
+    *(f"scenes/{scene}" for scene in ("et", "fern", "kermit", "lund", "sceaux")),
+)
 _IN_VIEW = ("hpatches/v_wormhole", "hpatches/v_birdwoman", "oxford")
 
 #: The descriptor where none is named.
@@ -75,6 +82,7 @@ ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
+        *(Entry(name, "extractor", _VIEWS) for name in _DENSE),
         Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), _IN_VIEW),
     )
 }
