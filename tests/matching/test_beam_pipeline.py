@@ -231,7 +231,7 @@ def test_the_command_takes_images_and_shards_of_other_file_systems(images, tmp_p
         *("--max_keypoints=60", "--format=colmap", f"--beam_options={IN_PROCESS}"),
         program=["-c", program],
     )
-    assert "5 of 5 images, 4 of 4 pairs matched" in finished.stdout, finished.stderr
+    assert "5 of 5 images, 9 of 10 pairs matched" in finished.stdout, finished.stderr
     assert (tmp_path / "out/index.html").exists() and not list((tmp_path / "s").iterdir())
 
 

@@ -165,7 +165,7 @@ def test_an_unrelated_pair_is_no_reliable_match_and_json_says_so_to_programs(fol
 
 def test_sequential_and_listed_pairs(folder):
     (folder / "pairs.txt").write_text("a.png c.png\n")
-    for wanted, *flags in ((2, "--pairs=sequential", "--overlap=1"), (1, "--pairs=pairs.txt")):
+    for wanted, *flags in ((3, "--pairs=sequential", "--overlap=1"), (1, "--pairs=pairs.txt")):
         finished = run(
             folder,
             *("--images=[abc].png", "--model=sift", "--max_keypoints=50"),
