@@ -9,7 +9,7 @@ seed. Scores are means over the seeds at that rate, ± the largest deviation fro
 
 Records of train_main.py: one row per recipe with the scores of its seeds.
 
-Scores of image pairs, of match_pairs.py and of evaluate_main.py --benchmark=oxford: means
+Scores of image pairs, of match_pairs.py and of evaluate_main.py's benchmarks of images: means
 over the pairs with 95 % intervals, and differences from --baseline on the same pairs.
 
 Every line tells its git_revision. "committed with …" names the commit that brought a line which was
@@ -47,6 +47,7 @@ _SCORES = {
     "fpr95": "FPR95",
 }
 _PARTS = ("validation", "test")
+_OF_PAIRS = {"distinct": "right matches at distinct places", "share": "share of right matches"}
 
 # What may differ between the seeds of a recipe.
 _BESIDE = ("seed", "checkpoint_every", "validate_every", "log_every")
@@ -140,6 +141,12 @@ def pair_scores(records: Runs) -> dict[str, dict[str, np.ndarray]]:
     """Returns scores [N] of the pairs of image sequences by title and model."""
     scores: dict[str, dict[str, dict[str, float]]] = {}
     for record in records:
+        if "pairs" in record:
+            for key, title in _OF_PAIRS.items():
+                values = {pair: found[key] for pair, found in record["pairs"].items()}
+                title += f", {record['benchmark']} of {record['split']}"
+                scores.setdefault(title, {})[record["model"]] = values
+            continue
         if "benchmark" in record:
             for name, value in _flattened(record["scores"]):
                 if re.search(r", 1-\d$", name):

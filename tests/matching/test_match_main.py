@@ -171,7 +171,7 @@ def test_sequential_and_listed_pairs(folder):
             *("--images=[abc].png", "--model=sift", "--max_keypoints=50"),
             *(*flags, f"--output=by_{wanted}"),
         )
-        assert f"{wanted} of {wanted} pairs" in finished.stdout, finished.stderr
+        assert f"{wanted} of {wanted} pair" in finished.stdout, finished.stderr
 
 
 @pytest.mark.parametrize(

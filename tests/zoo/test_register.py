@@ -89,7 +89,7 @@ class Reversed:
 def test_an_extractor_and_a_matcher():
     register("grid", "extractor", Grid)
     register("reversed", "matcher", Reversed)
-    assert list_pretrained("extractor") == ["grid"] and list_pretrained("matcher") == ["reversed"]
+    assert "grid" in list_pretrained("extractor") and list_pretrained("matcher") == ["reversed"]
     assert isinstance(from_pretrained("reversed"), Reversed)
     image = np.zeros((100, 100), np.uint8)
     pair = doap_tf.match_images(image, image, "grid", method="reversed")
