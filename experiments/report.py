@@ -45,6 +45,10 @@ _SCORES = {
     "matching_map_tough": "matching mAP, tough",
     "retrieval_map": "retrieval mAP",
     "fpr95": "FPR95",
+    "photos_corners": "photographs, corners",
+    "webcams_corners": "webcams, corners",
+    "photos_keypoints": "photographs, keypoints",
+    "webcams_keypoints": "webcams, keypoints",
 }
 _PARTS = ("validation", "test")
 _OF_PAIRS = {"distinct": "right matches at distinct places", "share": "share of right matches"}
