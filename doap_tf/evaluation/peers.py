@@ -6,6 +6,7 @@ PyTorch and torchvision. Each class takes the folder and the number of the stron
 keep, None for all, and is an `Extractor` that describes keypoints of its own.
 """
 
+import abc
 import contextlib
 import importlib
 import os
@@ -28,7 +29,7 @@ from doap_tf.readers.images import ImageLike, as_colour
 _ALL = 100_000  # for those that must be told how many to look for
 
 
-class _Peer:
+class _Peer(abc.ABC):
     """What the peers share.
 
     Args:
@@ -63,8 +64,9 @@ class _Peer:
             "max_keypoints": self._max_keypoints,
         }
 
+    @abc.abstractmethod
     def _extract(self, image: np.ndarray) -> Features:
-        raise NotImplementedError
+        """Detects and describes."""
 
 
 class Aliked(_Peer):
