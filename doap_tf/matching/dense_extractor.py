@@ -21,7 +21,7 @@ from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import from_pretrained
 
 RADIUS = 1.6  # of a keypoint's frame, in pixels of its level
-LEVELS = 3  # of the pyramid, each half the size of the one before
+LEVELS = 4  # of the pyramid, each half the size of the one before
 _SMALLEST_SIDE = 64  # of a level, unless the image is smaller
 
 

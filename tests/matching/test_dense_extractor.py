@@ -35,7 +35,7 @@ def test_the_strongest_keypoints_come_first_each_with_a_row(extractor):
     np.testing.assert_allclose(np.linalg.norm(features.descriptors, axis=1), 1, atol=1e-5)
     assert (np.diff(features.responses) <= 0).all()
     assert features.image_size == image.shape[::-1]
-    assert len(set(np.round(features.scales, 1))) == 3
+    assert len(set(np.round(features.scales, 1))) == 4
     fewer = DenseExtractor.extract(extractor, image)
     np.testing.assert_array_equal(fewer.frames, features.frames)
 
