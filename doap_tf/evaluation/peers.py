@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import cv2
@@ -141,7 +141,11 @@ class XFeat(_Peer):
         return _features(image, similarity_frames(x, y, RADIUS), responses, rows)
 
 
-PEERS = {"aliked": Aliked, "r2d2": R2d2, "xfeat": XFeat}
+PEERS: dict[str, Callable[[str, int | None], Any]] = {
+    "aliked": Aliked,
+    "r2d2": R2d2,
+    "xfeat": XFeat,
+}
 
 
 def _features(
