@@ -45,6 +45,8 @@ _SCORES = {
     "matching_map_tough": "matching mAP, tough",
     "retrieval_map": "retrieval mAP",
     "fpr95": "FPR95",
+}
+_DENSE_SCORES = {
     "photos_corners": "photographs, corners",
     "webcams_corners": "webcams, corners",
     "photos_keypoints": "photographs, keypoints",
@@ -199,7 +201,8 @@ def _scores_of(record: dict[str, Any]) -> dict[str, float]:
     """Returns the validation scores of a record, or its scores on benchmarks, by their titles."""
     if "best" in record:
         best = record["best"]
-        return {title: best[score] for score, title in _SCORES.items() if score in best}
+        titles = _SCORES | _DENSE_SCORES
+        return {title: best[score] for score, title in titles.items() if score in best}
     return dict(_flattened(record["scores"]))
 
 
