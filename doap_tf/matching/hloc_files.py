@@ -42,8 +42,8 @@ def write_hloc(
 ) -> None:
     """Writes `features.h5`, `matches.h5` and `pairs.txt`, each whole or not at all.
 
-    The group of an image holds `keypoints` [N, 2] (pixel centres at integers), `scales` and `oris`
-    [N], `descriptors` [D, N], `scores` [N] and `image_size` [2]. The group of a pair holds
+    The group of an image holds `keypoints` [N, 2] (pixel centres at integers), `scales` [N], `oris`
+    [N] (degrees), `descriptors` [D, N], `scores` [N] and `image_size` [2]. That of a pair holds
     `matches0` [N], the match of each feature of the first image or −1, `matching_scores0` [N], and
     `inliers0` [N], which hloc ignores.
 
@@ -64,7 +64,7 @@ def write_hloc(
             group["keypoints"] = features.points.astype(np.float32)
             group["keypoints"].attrs["uncertainty"] = 1.0
             group["scales"] = features.scales.astype(np.float32)
-            group["oris"] = features.angles.astype(np.float32)
+            group["oris"] = np.degrees(features.angles).astype(np.float32)
             # Half precision, as hloc writes descriptors; keypoints would lose whole pixels.
             group["descriptors"] = unit_rows(features.descriptors, features.norm).T.astype(
                 np.float16
