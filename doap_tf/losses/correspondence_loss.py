@@ -21,7 +21,8 @@ class CorrespondenceLoss:
         name: `"average_precision"`: one minus the AP of each list, with its one positive;
             `"log_likelihood"`: the negative logarithm of the positive's softmax over its list;
             `"both"`: the first and a tenth of the second.
-        distance: `"euclidean"` for unit vectors, `"hamming"` for a (relaxed) binary head.
+        distance: `"euclidean"` or `"squared"` (its square) for unit vectors, `"hamming"` for a
+            (relaxed) binary head.
         bins: Number of histogram bins of the Average Precision.
 
     Call arguments:
@@ -79,7 +80,7 @@ class CorrespondenceLoss:
     def _log_likelihood(
         self, queries: tf.Tensor, database: tf.Tensor, listed: tf.Tensor, start: tf.Tensor
     ) -> tf.Tensor:
-        scale = 1.0 if self._distance == "euclidean" else queries.shape[1]
+        scale = queries.shape[1] if self._distance == "hamming" else 1.0
         logits = tf.matmul(queries, database, transpose_b=True) / (_TEMPERATURE * scale)
         count = tf.shape(queries)[0]
         own = tf.reduce_sum(queries * database[start : start + count], 1) / (_TEMPERATURE * scale)

@@ -18,6 +18,7 @@ class DenseConfig(RunConfig):
 
     network: str = setting("dense-128", "Structure of the network.", DENSE_PRESETS)
     loss: str = setting("average_precision", "Of descriptors.", CORRESPONDENCE_LOSSES)
+    distance: str = setting("euclidean", "Of floats in the loss.", ("euclidean", "squared"))
     bins: int = setting(25, "Histogram bins of the Average Precision.")
     batch_size: int = setting(16, "Number of pairs of views in a step, over all replicas.")
     points: int = setting(256, "Number of corners of a pair that are described.")

@@ -46,7 +46,7 @@ class DenseStep(NetworkUpdate):
         self._inputs = tf.nest.map_structure(self._copies, (pool, tracks or ()))
         tracked = int(config.batch_size * config.track_share) if tracks else 0
         self._tracked = tracked // self._replicas * self._replicas
-        distance = "hamming" if self.network.head == "binary" else "euclidean"
+        distance = "hamming" if self.network.head == "binary" else config.distance
         self._matching: Callable = CorrespondenceLoss(config.loss, distance, config.bins)
         self._detection: Callable = DenseObjective(self.network, config.view_size)
         self._settings = ViewSettings(

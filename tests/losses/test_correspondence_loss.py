@@ -40,7 +40,7 @@ def expected(name, distance, first, second, bins):
     }[name]
 
 
-@pytest.mark.parametrize("distance", ["euclidean", "hamming"])
+@pytest.mark.parametrize("distance", ["euclidean", "squared", "hamming"])
 @pytest.mark.parametrize("name", CORRESPONDENCE_LOSSES)
 def test_the_loss_is_that_of_its_definition(name, distance):
     first, second = rows(distance)
