@@ -12,6 +12,7 @@ import pytest
 import doap_tf
 from doap_tf.data import PatchGroups
 from doap_tf.descriptors import HANDCRAFTED
+from doap_tf.errors import InputError
 from doap_tf.features import LearnedDetector, detect
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.scale_space import LaplaceDetector
@@ -104,6 +105,27 @@ def test_detectors_extractors_and_matchers_are_copied_and_pickled(dense_file):
         assert copies(value) == (value, value)
 
 
+def test_what_holds_algorithms_of_opencv_is_copied_and_pickled():
+    image = views()[0]
+    precise = cv2.SIFT.create(nfeatures=30, enable_precise_upscale=True)
+    for extractor in (
+        OpenCVExtractor(cv2.ORB.create(nfeatures=30, nlevels=3), max_keypoints=20),
+        DescriptorExtractor("rootsift", precise),
+    ):
+        expected = extractor.extract(image)
+        for same in copies(extractor):
+            found = same.extract(image)
+            assert same.settings() == extractor.settings()
+            np.testing.assert_array_equal(found.frames, expected.frames)
+            np.testing.assert_array_equal(found.descriptors, expected.descriptors)
+
+
+def test_an_algorithm_that_opencv_does_not_write_says_so():
+    affine = OpenCVExtractor(cv2.AffineFeature.create(cv2.SIFT.create(), maxTilt=1))
+    with pytest.raises(InputError, match="AffineFeature cannot be copied or pickled"):
+        pickle.dumps(affine)
+
+
 def test_process_pools_extract(tmp_path):
     paths = [tmp_path / "a.png", tmp_path / "b.png"]
     for path, image in zip(paths, views(), strict=True):
@@ -141,10 +163,10 @@ def test_what_is_shown_is_one_short_line():
     verification = Verifier().verify_points(*2 * [features.points[matches.indices[:, 0]]])
     assert repr(verification) == "Verification(20 inliers of 20 matches)"
     assert repr(Outcome(["a", "b"], [("a", "b")], {}, {}, 0)) == (
-        "Outcome(2 images, 1 pairs, 0 failures)"
+        "Outcome(2 images, 1 pair, 0 failures)"
     )
     maps = ImageMaps(np.zeros((30, 40)), [np.zeros((15, 20, 8))])
-    assert repr(maps) == "ImageMaps(image of 40×30, 1 maps of features)"
+    assert repr(maps) == "ImageMaps(image of 40×30, 1 feature map)"
     views_of_places = Groups(np.zeros((1200, 16, 32, 32), np.uint8), np.zeros((1200, 2, 3)))
     assert repr(views_of_places) == "Groups(1,200 groups of 16 patches of 32×32)"
     groups = PatchGroups.from_arrays(PATCHES, [0, 0, 1], source="a " * 99)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from absl import logging
 
+from doap_tf.counts import count
 from doap_tf.data import group_folder
 from doap_tf.errors import InputError
 
@@ -189,8 +190,9 @@ class PatchGroups:
         return PatchGroups.load(directory)
 
     def __repr__(self) -> str:
-        shape = f"{len(self):,} patches of {self.size}×{self.size} in {self.group_count:,} groups"
-        return f"PatchGroups({textwrap.shorten(self.source, 50, placeholder=' …')}: {shape})"
+        patches, groups = count(len(self), "patch"), count(self.group_count, "group")
+        source = textwrap.shorten(self.source, 50, placeholder=" …")
+        return f"PatchGroups({source}: {patches} of {self.size}×{self.size} in {groups})"
 
     def __len__(self) -> int:
         return len(self.patches)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from doap_tf import runs, tflite_metadata
+from doap_tf.counts import count
 from doap_tf.errors import InputError
 from doap_tf.interpreters import Interpreters
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
@@ -34,7 +35,7 @@ class ImageMaps(NamedTuple):
 
     def __repr__(self) -> str:
         height, width = self.scores.shape
-        return f"ImageMaps(image of {width}×{height}, {len(self.features)} maps of features)"
+        return f"ImageMaps(image of {width}×{height}, {count(len(self.features), 'feature map')})"
 
 
 class DenseReader:

@@ -25,6 +25,7 @@ import cv2
 import numpy as np
 
 from doap_tf.catalogue import ENTRIES, list_pretrained, registered
+from doap_tf.counts import count
 from doap_tf.errors import InputError, suggestion
 from doap_tf.features.affine_shape import adapt_shape
 from doap_tf.features.frames import (
@@ -76,7 +77,7 @@ class Detections(NamedTuple):
     responses: np.ndarray
 
     def __repr__(self) -> str:
-        return f"Detections({len(self.frames):,} frames)"
+        return f"Detections({count(len(self.frames), 'frame')})"
 
 
 class Detector(Protocol):

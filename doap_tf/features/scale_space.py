@@ -6,6 +6,8 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from doap_tf.counts import count
+
 # Four scales per octave, so that the scale two steps below is 1/√2 ≈ 0.7 times as large: the
 # customary ratio of Harris' differentiation scale to its integration scale.
 _SCALES = 4
@@ -26,7 +28,7 @@ class Points(NamedTuple):
     response: np.ndarray
 
     def __repr__(self) -> str:
-        return f"Points({len(self.x):,} points)"
+        return f"Points({count(len(self.x), 'point')})"
 
 
 class LaplaceDetector:

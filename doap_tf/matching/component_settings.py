@@ -19,7 +19,7 @@ def component_settings(component: Any) -> dict[str, Any]:
     """
     if hasattr(component, "settings"):
         return dict(component.settings())
-    if isinstance(component, cv2.Feature2D) and (written := _written(component)):
+    if isinstance(component, cv2.Feature2D) and (written := written_parameters(component)):
         return written | {"keypoints_sha256": _keypoints_sha256(component)}
     if getattr(component, "weights_sha256", None):
         return {}
@@ -29,17 +29,23 @@ def component_settings(component: Any) -> dict[str, Any]:
     )
 
 
-def _written(algorithm: cv2.Feature2D) -> dict[str, Any]:
+def written_parameters(algorithm: cv2.Feature2D) -> dict[str, Any]:
+    """Returns the parameters that one of OpenCV's algorithms writes."""
     mode = cv2.FILE_STORAGE_WRITE | cv2.FILE_STORAGE_MEMORY | cv2.FILE_STORAGE_FORMAT_JSON
     storage = cv2.FileStorage(".json", mode)
     algorithm.write(storage, "written")
     return json.loads(storage.releaseAndGetString())["written"]
 
 
+def texture() -> np.ndarray:
+    """Returns an image, uint8 [192, 192], in which algorithms with other parameters differ."""
+    values = np.random.default_rng(0).integers(0, 256, (24, 24), np.uint8)
+    return np.kron(values, np.ones((8, 8), np.uint8))
+
+
 def _keypoints_sha256(algorithm: cv2.Feature2D) -> str:
     """Tells apart what `write` does not, such as SIFT's `enable_precise_upscale`."""
-    values = np.random.default_rng(0).integers(0, 256, (24, 24), np.uint8)
-    keypoints = algorithm.detect(np.kron(values, np.ones((8, 8), np.uint8)))
+    keypoints = algorithm.detect(texture())
     rows = np.array([(*keypoint.pt, keypoint.size) for keypoint in keypoints]).reshape(-1, 3)
     # Rounded, because machines differ in the last digits.
     rows = np.unique(np.rint(8 * rows).astype("<i8"), axis=0)

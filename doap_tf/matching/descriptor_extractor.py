@@ -26,6 +26,7 @@ from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.opencv_copies import HoldsAlgorithms
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import load_descriptor
@@ -34,7 +35,7 @@ from doap_tf.zoo.loading import DENSE, network_of_images
 MAX_KEYPOINTS = 8192  # by default
 
 
-class DescriptorExtractor(Feature2D):
+class DescriptorExtractor(HoldsAlgorithms, Feature2D):
     """An `Extractor` that describes patches at keypoints; takes the place of a `cv2.Feature2D`.
 
     Args:

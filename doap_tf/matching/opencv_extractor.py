@@ -19,11 +19,12 @@ from doap_tf.features.detectors import (
 from doap_tf.features.frames import frames_from_keypoints, keypoints_from_frames, scale_frames
 from doap_tf.matching.component_settings import component_settings
 from doap_tf.matching.image_features import Features
+from doap_tf.matching.opencv_copies import HoldsAlgorithms
 from doap_tf.metrics import NORM_HAMMING, NORM_L2
 from doap_tf.readers.images import ImageLike, as_grey
 
 
-class OpenCVExtractor:
+class OpenCVExtractor(HoldsAlgorithms):
     """A `cv2.Feature2D` that detects and describes, such as AKAZE, as an `Extractor`.
 
     Args:

@@ -13,6 +13,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from doap_tf.counts import count
 from doap_tf.errors import InputError, error_line, is_out_of_memory
 from doap_tf.files import contents_sha256, write_atomically
 from doap_tf.matching.cameras import Cameras
@@ -60,7 +61,8 @@ class Outcome(NamedTuple):
     def __repr__(self) -> str:
         failures = len(self.failures) + len(self.failed_pairs)
         return (
-            f"Outcome({len(self.names):,} images, {len(self.pairs):,} pairs, {failures} failures)"
+            f"Outcome({count(len(self.names), 'image')}, {count(len(self.pairs), 'pair')}, "
+            f"{count(failures, 'failure')})"
         )
 
 
