@@ -2,6 +2,7 @@
 
 import tempfile
 import warnings
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -15,7 +16,9 @@ from doap_tf.quiet import stderr_discarded
 
 
 def convert_dense_to_tflite(
-    network: DenseNetwork, image_size: tuple[int, int] | None = None
+    network: DenseNetwork,
+    image_sizes: Sequence[tuple[int, int]] = (),
+    rows: int | None = None,
 ) -> bytes:
     """Converts a dense network to a .tflite model with builtin operators only.
 
@@ -28,14 +31,18 @@ def convert_dense_to_tflite(
 
     Args:
         network: A trained network.
-        image_size: Fixed H and W, multiples of 32, which browsers require; by default any.
+        image_sizes: Fixed H and W, multiples of 32, which browsers require; by default any. For
+            each of several, `read` has the signature `read_HxW`; all share the weights.
+        rows: Fixed N; by default any.
 
     Returns:
         The contents of a .tflite file.
     """
-    height, width = image_size or (None, None)
-    if image_size and not all(side > 0 and side % network.stride == 0 for side in image_size):
-        raise InputError(f"image_size must be multiples of {network.stride}, not {height}x{width}.")
+    for size in image_sizes:
+        if min(size) < 1 or any(side % network.stride for side in size):
+            raise InputError(
+                f"image_sizes must be multiples of {network.stride}, not {size[0]}x{size[1]}."
+            )
     network = inference_network(network)
     weights = [
         [variable.numpy() for variable in variables]
@@ -44,12 +51,8 @@ def convert_dense_to_tflite(
     mixing, shift = (folded.numpy() for folded in network.mixing.folded(tf.float32))
     mixing = mixing[0, 0]
     projection, bias = (variable.numpy() for variable in network.projection.weights)
-    specification = [
-        tf.TensorSpec([1, height, width, 1], tf.float32, "images"),
-        tf.TensorSpec([1, 2], tf.float32, "statistics"),
-    ]
 
-    @tf.function(input_signature=specification)
+    @tf.function
     def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
         # Keras variables would stay variables without values in a converted model.
         constants = ([tf.constant(value) for value in values] for values in weights)
@@ -58,17 +61,25 @@ def convert_dense_to_tflite(
         return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
 
     @tf.function(
-        input_signature=[tf.TensorSpec([None, network.feature_channels], tf.float32, "sampled")]
+        input_signature=[tf.TensorSpec([rows, network.feature_channels], tf.float32, "sampled")]
     )
     def describe(sampled: tf.Tensor) -> dict[str, tf.Tensor]:
-        rows = tf.nn.relu(tf.matmul(sampled, mixing) + shift)
-        rows = tf.matmul(rows, projection) + bias
+        hidden = tf.nn.relu(tf.matmul(sampled, mixing) + shift)
+        values = tf.matmul(hidden, projection) + bias
         binary = network.head == "binary"
-        return {"descriptors": pack_bits(rows) if binary else tf.math.l2_normalize(rows, -1)}
+        return {"descriptors": pack_bits(values) if binary else tf.math.l2_normalize(values, -1)}
+
+    signatures = {"describe": describe}
+    sizes: Sequence[tuple[int | None, int | None]] = image_sizes or [(None, None)]
+    for height, width in sizes:
+        name = f"read_{height}x{width}" if len(sizes) > 1 else "read"
+        signatures[name] = read.get_concrete_function(
+            tf.TensorSpec([1, height, width, 1], tf.float32, "images"),
+            tf.TensorSpec([1, 2], tf.float32, "statistics"),
+        )
 
     with warnings.catch_warnings(), stderr_discarded(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts
-        signatures = {"read": read, "describe": describe}
         tf.saved_model.save(tf.Module(), folder, signatures)
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=list(signatures)
@@ -80,7 +91,8 @@ def convert_dense_to_tflite(
         "head": network.head,
         "output_dim": network.output_dim,
         "margin": network.margin,
-        "image_size": image_size,
+        "image_size": list(image_sizes) or None,
+        "rows": rows,
         "weights_sha256": weights_sha256(network),
     }
     return tflite_metadata.attach(model, metadata)

@@ -62,9 +62,8 @@ class DenseReader:
             if metadata.get("network") != "DenseNetwork":
                 raise InputError(f"{path} does not hold a network of whole images.")
             if metadata["image_size"]:
-                height, width = metadata["image_size"]
                 raise InputError(
-                    f"{path} takes images of {height}x{width} only: export it without a size."
+                    f"{path} takes images of fixed sizes only: export it without a size."
                 )
             self._strides: list[int] = metadata["feature_strides"]
             self._margin: int = metadata["margin"]

@@ -69,5 +69,26 @@ def test_operators_are_builtin_and_none_resizes(converted):
 
 
 def test_sizes_that_are_no_multiples_of_32_are_refused(converted):
-    with pytest.raises(InputError, match="image_size must be multiples of 32, not 30x64"):
-        convert_dense_to_tflite(converted[0], (30, 64))
+    with pytest.raises(InputError, match="image_sizes must be multiples of 32, not 30x64"):
+        convert_dense_to_tflite(converted[0], [(64, 64), (30, 64)])
+
+
+def test_a_file_of_several_sizes_shares_the_weights(converted):
+    network, model = converted
+    fixed = convert_dense_to_tflite(network, [(32, 64), (64, 32)], rows=5)
+    runner = Interpreter(model_content=model).get_signature_runner("read")
+    interpreter = Interpreter(model_content=fixed)
+    statistics = np.array([[128, 50]], np.float32)
+    for size in ((32, 64), (64, 32)):
+        images = np.random.default_rng(0).uniform(0, 255, [1, *size, 1]).astype(np.float32)
+        wanted = runner(images=images, statistics=statistics)
+        found = interpreter.get_signature_runner("read_{}x{}".format(*size))(
+            images=images, statistics=statistics
+        )
+        for name in wanted:
+            np.testing.assert_allclose(found[name], wanted[name], atol=1e-5)
+    describe = interpreter.get_signature_runner("describe")
+    assert describe.get_input_details()["sampled"]["shape"][0] == 5
+    buffers = schema.ModelT.InitFromPackedBuf(fixed, 0).buffers
+    stored = sum(len(buffer.data) for buffer in buffers if buffer.data is not None)
+    assert stored < 6 * network.count_params()
