@@ -1,4 +1,4 @@
-"""COLMAP's programs for benchmarks, and the time that programs take."""
+"""COLMAP's programs for benchmarks: their time, and the models that they make."""
 
 import pathlib
 import resource
@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import measuring
+import numpy as np
 
 from doap_tf.errors import InputError
+from doap_tf.readers.colmap_model import Model, read_model
 
 _NO_MODEL = "failed to create sparse model"  # COLMAP's last words, a result and no error here
 #: COLMAP's commands, and the same for pycolmap.
@@ -23,13 +25,13 @@ _PYCOLMAP = {
 _PYCOLMAP_COMMAND = """
 import argparse, pycolmap
 parser = argparse.ArgumentParser()
-for name in ("database_path", "image_path", "output_path", "SiftExtraction.max_num_features"):
+for name in ("database_path", "image_path", "output_path", "SiftExtraction.peak_threshold"):
     parser.add_argument("--" + name, dest=name.rpartition(".")[2])
 a = parser.parse_args()
 options = {{}}
-if a.max_num_features:
+if a.peak_threshold:
     extraction = pycolmap.FeatureExtractionOptions()
-    extraction.sift.max_num_features = int(a.max_num_features)
+    extraction.sift.peak_threshold = float(a.peak_threshold)
     options["extraction_options"] = extraction
 pycolmap.{call}
 """
@@ -69,3 +71,30 @@ def run_command(command: Sequence[Any], folder: pathlib.Path) -> Seconds:
         raise InputError(f"{command[1]} failed ({' '.join(last)}).")
     cpu = sum(getattr(after, kind) - getattr(before, kind) for kind in ("ru_utime", "ru_stime"))
     return Seconds(wall, cpu)
+
+
+def run_mapper(
+    database: pathlib.Path, images: pathlib.Path, folder: pathlib.Path, options: Sequence[str] = ()
+) -> tuple[Seconds, list[Model]]:
+    """Runs COLMAP's incremental mapper; returns the models, those of most images first."""
+    output = folder / "sparse"
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir()
+    paths = {"database_path": database, "image_path": images, "output_path": output}
+    seconds = run_command([*colmap_command("mapper", paths), *options], folder)
+    models = [read_model(path, images) for path in sorted(output.glob("*"))]
+    models.sort(key=lambda model: (len(model.images), len(model.ids)), reverse=True)
+    return seconds, models
+
+
+def projection_errors(model: Model) -> np.ndarray:
+    """Returns the distance of every observation from the projection of its point, in pixels."""
+    errors = []
+    for image in model.images:
+        seen = image.points >= 0
+        places = model.places[np.searchsorted(model.ids, image.points[seen])]
+        projected = model.cameras[image.camera].project(
+            places @ image.rotation.T + image.translation
+        )
+        errors.append(np.linalg.norm(projected - image.keypoints[seen], axis=1))
+    return np.concatenate(errors)

@@ -33,12 +33,12 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import measuring
-from colmap_commands import Seconds, colmap_command, run_command
+from colmap_commands import Seconds, colmap_command, projection_errors, run_command, run_mapper
 
 from doap_tf import command_line
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
-from doap_tf.readers.colmap_model import Model, read_model
+from doap_tf.readers.colmap_model import Model
 from doap_tf.readers.images import IMAGE_SUFFIXES
 
 FLAGS = flags.FLAGS
@@ -77,9 +77,8 @@ def main(argv: Sequence[str]) -> None:
 
 def _reconstruct(model: str, images: pathlib.Path, count: int, folder: pathlib.Path) -> Mapping:
     """Returns a row of the table."""
-    database, output = folder / "database.db", folder / "sparse"
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    database = folder / "database.db"
+    folder.mkdir(parents=True, exist_ok=True)
     paths = {"database_path": database, "image_path": images}
     matching = None
     if not database.exists():
@@ -94,11 +93,10 @@ def _reconstruct(model: str, images: pathlib.Path, count: int, folder: pathlib.P
             command = [sys.executable, _MATCH, f"--images={images}"]
             command += ["--format=colmap", f"--model={name}", f"--output={folder}", *further]
             matching = run_command(command, folder)
-    mapper = colmap_command("mapper", {**paths, "output_path": output})
-    mapping = run_command(mapper + FLAGS.mapper_options.split(), folder)
+    mapping, models = run_mapper(database, images, folder, FLAGS.mapper_options.split())
     times = {"match": matching, "map": mapping}
     return {
-        **_scores([read_model(path, images) for path in sorted(output.glob("*"))], count),
+        **_scores(models, count),
         **{
             f"{name}, {kind}": f"{getattr(taken, attribute) / 60:.1f}"
             for kind, attribute in (("minutes", "wall"), ("cpu", "cpu"))
@@ -112,22 +110,14 @@ def _scores(models: list[Model], count: int) -> dict[str, str]:
     """Scores of the model of most images; `count` is how many there could be."""
     if not models:
         return {"images": f"0/{count}"}
-    best = max(models, key=lambda model: (len(model.images), len(model.ids)))
-    errors = []
-    for image in best.images:
-        seen = image.points >= 0
-        places = best.places[np.searchsorted(best.ids, image.points[seen])]
-        projected = best.cameras[image.camera].project(
-            places @ image.rotation.T + image.translation
-        )
-        errors.append(np.linalg.norm(projected - image.keypoints[seen], axis=1))
-    distances = np.concatenate(errors)
+    best = models[0]
+    errors = projection_errors(best)
     return {
         "images": f"{len(best.images)}/{count}",
         "points": f"{len(best.ids):,}",
-        "observations": f"{len(distances):,}",
-        "track": f"{len(distances) / len(best.ids):.2f}",
-        "error": f"{distances.mean():.3f}",
+        "observations": f"{len(errors):,}",
+        "track": f"{len(errors) / len(best.ids):.2f}",
+        "error": f"{errors.mean():.3f}",
         "focal": f"{np.mean([camera.focal_length for camera in best.cameras.values()]):.0f}",
     }
 

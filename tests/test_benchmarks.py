@@ -166,7 +166,7 @@ def test_retrieval(tmp_path):
         *("--detector=dog", "--max_keypoints=60", "--neighbours=2,9", "--inliers=0"),
     )
     rows = tables(output)["rootsift"]
-    assert rows["6 images"]["pairs at 9"] == "15" and rows["10 images"]["pairs at 9"] == "45"
+    assert rows["6 images"]["pairs"] == "15" and rows["10 images"]["pairs"] == "45"
     assert rows["6 images"]["recall at 9"] == rows["10 images"]["recall at 9"] == "1.000"
 
 

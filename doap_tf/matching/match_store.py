@@ -24,12 +24,15 @@ CREATE TABLE IF NOT EXISTS images (
 CREATE TABLE IF NOT EXISTS pairs (
     settings TEXT NOT NULL, name1 TEXT NOT NULL, name2 TEXT NOT NULL, matches BLOB NOT NULL,
     PRIMARY KEY (settings, name1, name2));
+CREATE INDEX IF NOT EXISTS pairs_by_name1 ON pairs (name1);
+CREATE INDEX IF NOT EXISTS pairs_by_name2 ON pairs (name2);
 """
 
 # What is known already stays as it is, and so do its matches.
 _ABSORB = """
 BEGIN;
-DELETE FROM other.images WHERE (name, sha256) IN (SELECT name, sha256 FROM main.images);
+DELETE FROM other.images AS theirs WHERE EXISTS (
+    SELECT 1 FROM main.images WHERE name = theirs.name AND sha256 = theirs.sha256);
 DELETE FROM main.pairs WHERE name1 IN (SELECT name FROM other.images)
     OR name2 IN (SELECT name FROM other.images);
 INSERT OR REPLACE INTO main.images SELECT * FROM other.images;
@@ -113,7 +116,7 @@ class MatchStore:
         """Stores the features of an image; matches of an older version of it are deleted."""
         packed = _pack(vars(features))
         with writing_to(self.path, sqlite3.Error), self._connection as transaction:
-            transaction.execute("DELETE FROM pairs WHERE ? IN (name1, name2)", (name,))
+            transaction.execute("DELETE FROM pairs WHERE ?1 = name1 OR ?1 = name2", (name,))
             transaction.execute(
                 "INSERT OR REPLACE INTO images VALUES (?, ?, ?)", (name, sha256, packed)
             )

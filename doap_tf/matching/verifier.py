@@ -23,6 +23,11 @@ AUTO = "auto"
 
 _CONFIDENCE = 0.9999
 _MAX_ITERATIONS = 100_000
+# MAGSAC++ draws the nearest descriptors first, and from neighbourhoods that grow (progressive
+# NAPSAC): far fewer samples then find as many pairs (docs/experiments/retrieval.md). Poses from
+# known cameras are better from samples of all matches alike (docs/experiments/retrieval.md).
+_GUIDED = {"sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC, "maxIterations": 3_000}
+_UNIFORM = {"sampler": cv2.SAMPLING_UNIFORM, "maxIterations": 10_000}
 _MSAC = {"score": cv2.SCORE_METHOD_MSAC, "final_polisher": cv2.COV_POLISHER}
 #: Robust estimators, by what sets them apart among OpenCV's: MAGSAC++ (USAC_MAGSAC), graph-cut
 #: RANSAC (USAC_ACCURATE), RANSAC with local optimisation (USAC_DEFAULT), PROSAC with local
@@ -34,10 +39,6 @@ ESTIMATORS: dict[str, dict[str, int]] = {
         "loMethod": cv2.LOCAL_OPTIM_SIGMA,
         "loIterations": 10,
         "loSampleSize": 50,
-        # The nearest descriptors first, and from neighbourhoods that grow: far fewer samples then
-        # find as many pairs (docs/experiments/retrieval.md).
-        "sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC,
-        "maxIterations": 3_000,
     },
     "gc_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_GC, "loIterations": 25, "loSampleSize": 20},
     "lo_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_INNER_AND_ITER_LO, "loIterations": 10},
@@ -195,10 +196,12 @@ class Verifier:
         """Returns what the verification depends on, for JSON."""
         if self.geometry is None:
             return {"geometry": None}
-        return {
+        fields = {
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in dataclasses.asdict(self).items()
         }
+        samples = {name: dict(_samples(self.estimator, name)) for name in self._geometries()}
+        return {**fields, "samples": samples}
 
     def verify(self, features1: Features, features2: Features, matches: Matches) -> PairMatches:
         """Verifies the matches of two images."""
@@ -220,8 +223,8 @@ class Verifier:
         Args:
             points1: [M, 2] in the first image.
             points2: [M, 2], their matches in the second.
-            costs: [M], such as distances of descriptors. `"prosac"` and `"magsac"` draw the
-                smallest first, by default in the given order.
+            costs: [M], such as distances of descriptors. `"prosac"`, and `"magsac"` unless it looks
+                for an essential matrix, draw the smallest first, by default in the given order.
         """
         points1, points2 = np.asarray(points1, np.float64), np.asarray(points2, np.float64)
         count = len(points1)
@@ -234,8 +237,8 @@ class Verifier:
             raise InputError(f"costs must be [{count}], not {list(np.shape(costs))}.")
         if self.geometry not in (None, AUTO):
             return self._verify_by(self.geometry, points1, points2, costs)
-        plane = self._verify_by("homography", points1, points2, costs)
-        camera_geometry = "fundamental" if self.intrinsics1 is None else "essential"
+        planar, camera_geometry = self._geometries()
+        plane = self._verify_by(planar, points1, points2, costs)
         cameras = self._verify_by(camera_geometry, points1, points2, costs)
         if cameras.model is None:
             return plane
@@ -244,12 +247,17 @@ class Verifier:
             return cameras._replace(confidence=max(cameras.confidence, plane.confidence))
         return cameras if cameras.confidence > plane.confidence else plane
 
+    def _geometries(self) -> tuple[str, ...]:
+        if self.geometry != AUTO:
+            return (self.geometry,) if self.geometry else ()
+        return "homography", "fundamental" if self.intrinsics1 is None else "essential"
+
     def _verify_by(
         self, geometry: str, points1: np.ndarray, points2: np.ndarray, costs: np.ndarray | None
     ) -> Verification:
         count, model = len(points1), None
         if count >= GEOMETRIES[geometry]:
-            parameters = _parameters(self.estimator, self.threshold, self.seed)
+            parameters = _parameters(self.estimator, geometry, self.threshold, self.seed)
             order = np.arange(count)
             if costs is not None and parameters.sampler != cv2.SAMPLING_UNIFORM:
                 order = np.argsort(costs, kind="stable")
@@ -291,13 +299,19 @@ def _check_intrinsics(matrix: np.ndarray, name: str) -> None:
         )
 
 
-def _parameters(estimator: str, threshold: float, seed: int) -> cv2.UsacParams:
+def _samples(estimator: str, geometry: str) -> dict[str, int]:
+    """How an estimator draws samples, and how many at most."""
+    if estimator != "magsac":
+        return {"maxIterations": _MAX_ITERATIONS}
+    return _UNIFORM if geometry == "essential" else _GUIDED
+
+
+def _parameters(estimator: str, geometry: str, threshold: float, seed: int) -> cv2.UsacParams:
     parameters = cv2.UsacParams()
     parameters.threshold = threshold
     parameters.confidence = _CONFIDENCE
-    parameters.maxIterations = _MAX_ITERATIONS
     parameters.randomGeneratorState = seed
-    for name, value in ESTIMATORS[estimator].items():
+    for name, value in (ESTIMATORS[estimator] | _samples(estimator, geometry)).items():
         setattr(parameters, name, value)
     return parameters
 

@@ -3,7 +3,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import ESTIMATORS, GEOMETRIES, Verifier
+from doap_tf.matching import ESTIMATORS, GEOMETRIES, Verifier, verifier
 from tests.matching.scene import HOMOGRAPHY, corner_error
 
 INTRINSICS1 = np.array([[700.0, 0, 320], [0, 710, 240], [0, 0, 1]])
@@ -119,9 +119,17 @@ def test_cameras_are_found_where_one_match_in_six_is_right(geometry):
     options = {"threshold": 1.5, "intrinsics1": INTRINSICS1, "intrinsics2": INTRINSICS2}
     nearest_first = verify(points1, points2, geometry, costs=distances, **options)
     assert nearest_first.inliers[right].mean() > 0.9
-    order = np.argsort(distances)
+    # Samples for an essential matrix are drawn from all matches alike.
+    order = np.argsort(distances) if geometry == "fundamental" else np.arange(len(right))
     sorted_before = verify(points1[order], points2[order], geometry, **options)
     np.testing.assert_array_equal(nearest_first.model, sorted_before.model)
+
+
+def test_settings_tell_other_samples_apart(monkeypatch):
+    before = Verifier().settings()
+    assert before["samples"].keys() == {"homography", "fundamental"}
+    monkeypatch.setitem(verifier._GUIDED, "maxIterations", 20)
+    assert Verifier().settings() != before
 
 
 def test_one_camera_serves_both_images_if_only_one_is_given():
