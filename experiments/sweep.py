@@ -42,6 +42,7 @@ flags.DEFINE_string(
     "results", None, "File to append runs to, one JSON object per line.", required=True
 )
 flags.DEFINE_list("variants", [], "Only these variants of the plan.")
+flags.DEFINE_list("seeds", [], "These seeds instead of the plan's; rates are chosen at the first.")
 flags.DEFINE_string("runs", None, "Folder to keep the training directories in; none by default.")
 flags.DEFINE_string("networks", None, "Folder to keep the trained networks in.")
 flags.DEFINE_float("minutes", 0, "Minutes after which no further run is started; 0 for no limit.")
@@ -103,7 +104,7 @@ class Variant:
         self._name = name
         self._experiment = plan["experiment"]
         self._folder = folder
-        self._seeds = plan["seeds"]
+        self._seeds = [int(seed) for seed in FLAGS.seeds] or plan["seeds"]
         self._rates = self._settings.pop("learning_rates")
 
     def missing_runs(self, results: pathlib.Path) -> Iterator[tuple[float, int]]:
