@@ -29,7 +29,7 @@ from doap_tf.readers.pose_pairs import PosedImage, PosePair, read_pose_pairs
 
 LIMITS = (5, 10, 20)  # of the area under the curve, in degrees
 #: Thresholds of an inlier in pixels, of which each model gets one by validation.
-THRESHOLDS = (0.5, 0.75, 1.0, 1.5, 2.0)
+THRESHOLDS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
 DEFAULT_THRESHOLD = 1.0
 
 _CONFIDENCE = 0.9999
