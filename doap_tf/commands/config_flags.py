@@ -62,13 +62,13 @@ def config_from_flags(config: type[Config], **automatic: Any) -> Config:
     return config(**automatic | given)
 
 
-def load_network(flag: str, name: str) -> Any:
-    """Loads the descriptor network that a flag names, as a Keras model."""
-    from doap_tf.networks import DescriptorNetwork
+def load_network(flag: str, name: str, dense: bool = False) -> Any:
+    """Loads the descriptor network that a flag names, or a dense one, as a Keras model."""
+    from doap_tf.networks import DenseNetwork, DescriptorNetwork
     from doap_tf.zoo import load_keras
 
     try:
-        return load_keras(name, DescriptorNetwork)
+        return load_keras(name, DescriptorNetwork, *([DenseNetwork] if dense else []))
     except InputError as error:
         raise InputError(f"--{flag}: {error}") from error
 

@@ -16,6 +16,7 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
+    load_network,
     train_dir,
 )
 from doap_tf.commands.recipes import expand_recipes
@@ -75,7 +76,8 @@ def main(argv: Sequence[str]) -> None:
     tracks = load_tracks(FLAGS.tracks) if FLAGS.tracks else None
     sources = ", ".join(str(source) for source in (images.train, tracks) if source)
     print_data(sources, images.held_out)
-    network = DenseTrainer(config, images, folder, strategy, tracks).run()
+    initial = [load_network("initial", name, dense=True) for name in config.initial_networks]
+    network = DenseTrainer(config, images, folder, strategy, tracks, initial).run()
     if is_chief(strategy):
         exported = _export(network, folder)
         _print_scores(folder, config)

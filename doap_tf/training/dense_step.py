@@ -1,15 +1,16 @@
 """One step of dense training: views made on the device, descriptors and scores, update."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from doap_tf.appearance import PRESETS
 from doap_tf.appearance.random_tensors import split_seed
 from doap_tf.losses import CorrespondenceLoss
-from doap_tf.networks import DENSE_PRESETS, DenseNetwork
+from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS, ContextNetwork, DenseNetwork
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import ImagePool
 from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs
@@ -33,6 +34,7 @@ class DenseStep(NetworkUpdate):
             ranked is that of all pairs.
         tracks: Pairs of photographs to make more views of; they train descriptors only, as scores
             need to know where every pixel goes.
+        initial: Networks to start from; see `start_from`.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class DenseStep(NetworkUpdate):
         pool: ImagePool,
         strategy: tf.distribute.Strategy,
         tracks: TrackPairs | None = None,
+        initial: Sequence[tf.keras.Model] = (),
     ):
+        self._initial = initial
         super().__init__(config, strategy, in_parts=True)
         self._inputs = tf.nest.map_structure(self._copies, (pool, tracks or ()))
         tracked = int(config.batch_size * config.track_share) if tracks else 0
@@ -82,7 +86,7 @@ class DenseStep(NetworkUpdate):
         return values
 
     def _make_network(self) -> DenseNetwork:
-        return make_dense_network(self._config)
+        return make_dense_network(self._config, self._initial)
 
     def _make_optimizer(self) -> tf.keras.optimizers.Optimizer:
         return tf.keras.optimizers.AdamW(weight_decay=self._config.weight_decay)
@@ -99,12 +103,9 @@ class DenseStep(NetworkUpdate):
         pairs = self._own(self._make_views(inputs, for_views))
         planar = config.batch_size - self._tracked
         images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
-        points = tf.concat([pairs.points1, pairs.points2], 0)
         with tf.GradientTape() as tape:
             maps = self._forward(images, training=True)
-            rows = self.network.describe(maps.features, points, training=True)
-            rows = tf.reshape(rows, [2, -1, rows.shape[-1]])
-            matching = self._matching(rows[0], rows[1], tf.reshape(pairs.valid, [-1]))
+            matching, matching_scores = self._match(maps.features, pairs)
             planar_maps = tf.nest.map_structure(
                 lambda both: _first_of_halves(both, planar // self._replicas), maps
             )
@@ -114,7 +115,21 @@ class DenseStep(NetworkUpdate):
             loss = matching + detection / self._replicas
         variables = [variable.value for variable in self.network.trainable_variables]
         means = {name: score / self._replicas for name, score in scores.items()}
-        return {"loss": loss, "descriptor_loss": matching, **means}, tape.gradient(loss, variables)
+        return {"loss": loss, **matching_scores, **means}, tape.gradient(loss, variables)
+
+    def _match(
+        self, features: Sequence[tf.Tensor], pairs: PointPairs
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Returns the loss of descriptors, and what to log of it."""
+        points = tf.concat([pairs.points1, pairs.points2], 0)
+        rows = self.network.describe(features, points, training=True)
+        loss = self._matching_loss(rows, pairs)
+        return loss, {"descriptor_loss": loss}
+
+    def _matching_loss(self, rows: tf.Tensor, pairs: PointPairs) -> tf.Tensor:
+        """Loss of the rows of the points of the first views and below them of the second ones."""
+        first, second = tf.unstack(tf.reshape(rows, [2, -1, rows.shape[-1]]))
+        return self._matching(first, second, tf.reshape(pairs.valid, [-1]))
 
     def _views(self, inputs: tuple[ImagePool, Any], seed: tf.Tensor) -> PointPairs:
         """Makes the pairs of a step, those with a homography first."""
@@ -189,12 +204,35 @@ def _first_of_halves(values: tf.Tensor, count: int) -> tf.Tensor:
     return tf.concat([half[:count] for half in tf.split(values, 2)], 0)
 
 
-def make_dense_network(config: DenseConfig) -> DenseNetwork:
+def make_dense_network(
+    config: DenseConfig, initial: Sequence[tf.keras.Model] = ()
+) -> DenseNetwork:
     """Returns the network of a run, built and freshly initialised."""
-    network = DenseNetwork(
-        **DENSE_PRESETS[config.network],
-        synchronized=config.synchronized_batch_norm,
-        name="dense_network",
-    )
+    options = {"synchronized": config.synchronized_batch_norm, "name": "dense_network"}
+    network: DenseNetwork
+    if config.network in CONTEXT_PRESETS:
+        network = ContextNetwork(**CONTEXT_PRESETS[config.network], **options)
+    else:
+        network = DenseNetwork(**DENSE_PRESETS[config.network], **options)
     network.build((None, None, None, 1))
+    for trained in initial:
+        start_from(network, trained)
     return network
+
+
+def start_from(network: DenseNetwork, trained: tf.keras.Model) -> None:
+    """Copies the weights of those layers that a trained network has by the same name.
+
+    Of a layer that has fewer outputs than there, it takes the first; layers of other shapes stay as
+    they are.
+    """
+    start = {_place(weight): weight.numpy() for weight in trained.weights}
+    for weight in network.weights:
+        values = start.get(_place(weight), np.zeros(0))[..., : weight.shape[-1]]
+        if values.shape == weight.shape:
+            weight.assign(values)
+
+
+def _place(weight: Any) -> str:
+    """Returns the path of a weight below its network."""
+    return str(weight.path).partition("/")[2]

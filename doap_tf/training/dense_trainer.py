@@ -4,10 +4,13 @@ import contextlib
 import hashlib
 import itertools
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.networks import CONTEXT_PRESETS
+from doap_tf.training.context_step import ContextStep, ContextValidation
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import DenseImages
 from doap_tf.training.dense_step import DenseStep, make_dense_network
@@ -26,6 +29,7 @@ class DenseTrainer(TrainingLoop):
         train_dir: Folder for everything that is written, and to resume from.
         strategy: Devices; the default strategy by default.
         tracks: Photographs of reconstructed scenes to train on as well.
+        initial: Networks to start from, those that the settings name; see `start_from`.
     """
 
     unit, score, label = "pairs", "accuracy", "accuracy"
@@ -37,18 +41,23 @@ class DenseTrainer(TrainingLoop):
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
         tracks: SceneTracks | None = None,
+        initial: Sequence[tf.keras.Model] = (),
     ):
+        context = config.network in CONTEXT_PRESETS
+        step, validation = (
+            (ContextStep, ContextValidation) if context else (DenseStep, DenseValidation)
+        )
         strategy = strategy or tf.distribute.get_strategy()
         check_replicas(config.batch_size, strategy)
         super().__init__(
             config,
-            DenseStep(config, images.train, strategy, tracks.pairs() if tracks else None),
+            step(config, images.train, strategy, tracks.pairs() if tracks else None, initial),
             make_dense_network(config),
             True,
             train_dir,
             strategy,
         )
-        self._validation = DenseValidation(config, images.held_out)
+        self._validation = validation(config, images.held_out)
         self._described = {
             "train": images.train.described(),
             "validation": images.held_out.described(),
