@@ -204,9 +204,7 @@ def _first_of_halves(values: tf.Tensor, count: int) -> tf.Tensor:
     return tf.concat([half[:count] for half in tf.split(values, 2)], 0)
 
 
-def make_dense_network(
-    config: DenseConfig, initial: Sequence[tf.keras.Model] = ()
-) -> DenseNetwork:
+def make_dense_network(config: DenseConfig, initial: Sequence[tf.keras.Model] = ()) -> DenseNetwork:
     """Returns the network of a run, built and freshly initialised."""
     options = {"synchronized": config.synchronized_batch_norm, "name": "dense_network"}
     network: DenseNetwork

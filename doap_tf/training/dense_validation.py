@@ -85,7 +85,6 @@ class DenseValidation:
             "keypoints": _matching_score(keypoints, points, strong, pairs),
         }
 
-
     def _describe(
         self,
         network: Any,

@@ -83,9 +83,7 @@ def local_similarities(
     return scale, tf.atan2(total(x1 * y2 - y1 * x2), total(x1 * x2 + y1 * y2))
 
 
-def cut_patches(
-    views: tf.Tensor, points: tf.Tensor, frames: tf.Tensor, size: int
-) -> tf.Tensor:
+def cut_patches(views: tf.Tensor, points: tf.Tensor, frames: tf.Tensor, size: int) -> tf.Tensor:
     """Cuts patches by bilinear interpolation from views, halved so often that nothing aliases.
 
     Beyond the border of a view its last pixels are repeated.
