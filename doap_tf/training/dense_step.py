@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from doap_tf.appearance import PRESETS
@@ -14,6 +13,7 @@ from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS, ContextNetwork, Den
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import ImagePool
 from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs
+from doap_tf.training.initial_weights import start_from
 from doap_tf.training.keypoint_objective import KeypointObjective
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.scene_tracks import TrackPairs
@@ -86,7 +86,10 @@ class DenseStep(NetworkUpdate):
         return values
 
     def _make_network(self) -> DenseNetwork:
-        return make_dense_network(self._config, self._initial)
+        network = make_dense_network(self._config)
+        if self._initial:
+            start_from(network, self._initial)
+        return network
 
     def _make_optimizer(self) -> tf.keras.optimizers.Optimizer:
         return tf.keras.optimizers.AdamW(weight_decay=self._config.weight_decay)
@@ -204,33 +207,16 @@ def _first_of_halves(values: tf.Tensor, count: int) -> tf.Tensor:
     return tf.concat([half[:count] for half in tf.split(values, 2)], 0)
 
 
-def make_dense_network(config: DenseConfig, initial: Sequence[tf.keras.Model] = ()) -> DenseNetwork:
+def make_dense_network(config: DenseConfig) -> DenseNetwork:
     """Returns the network of a run, built and freshly initialised."""
-    options = {"synchronized": config.synchronized_batch_norm, "name": "dense_network"}
+    options: dict[str, Any] = {
+        "synchronized": config.synchronized_batch_norm,
+        "name": "dense_network",
+    }
     network: DenseNetwork
     if config.network in CONTEXT_PRESETS:
         network = ContextNetwork(**CONTEXT_PRESETS[config.network], **options)
     else:
         network = DenseNetwork(**DENSE_PRESETS[config.network], **options)
     network.build((None, None, None, 1))
-    for trained in initial:
-        start_from(network, trained)
     return network
-
-
-def start_from(network: DenseNetwork, trained: tf.keras.Model) -> None:
-    """Copies the weights of those layers that a trained network has by the same name.
-
-    Of a layer that has fewer outputs than there, it takes the first; layers of other shapes stay as
-    they are.
-    """
-    start = {_place(weight): weight.numpy() for weight in trained.weights}
-    for weight in network.weights:
-        values = start.get(_place(weight), np.zeros(0))[..., : weight.shape[-1]]
-        if values.shape == weight.shape:
-            weight.assign(values)
-
-
-def _place(weight: Any) -> str:
-    """Returns the path of a weight below its network."""
-    return str(weight.path).partition("/")[2]
