@@ -18,8 +18,8 @@ from doap_tf.readers.colmap_model import Model, read_model
 _NO_MODEL = "failed to create sparse model"  # COLMAP's last words, a result and no error here
 #: COLMAP's commands, and the same for pycolmap.
 _PYCOLMAP = {
-    "feature_extractor": "extract_features(a.database_path, a.image_path, **options)",
-    "exhaustive_matcher": "match_exhaustive(a.database_path)",
+    "feature_extractor": "extract_features(a.database_path, a.image_path, device=cpu, **options)",
+    "exhaustive_matcher": "match_exhaustive(a.database_path, device=cpu)",
     "mapper": "incremental_mapping(a.database_path, a.image_path, a.output_path)",
 }
 _PYCOLMAP_COMMAND = """
@@ -27,7 +27,7 @@ import argparse, pycolmap
 parser = argparse.ArgumentParser()
 for name in ("database_path", "image_path", "output_path", "SiftExtraction.peak_threshold"):
     parser.add_argument("--" + name, dest=name.rpartition(".")[2])
-a = parser.parse_args()
+a, cpu = parser.parse_args(), pycolmap.Device.cpu
 options = {{}}
 if a.peak_threshold:
     extraction = pycolmap.FeatureExtractionOptions()

@@ -37,18 +37,20 @@ from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_matching import match_features
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.matcher import Matcher
-from doap_tf.matching.pair_selection import Pair
+from doap_tf.matching.pair_selection import Pair, cluster_pairs
 from doap_tf.matching.pipeline import (
     Images,
     Pipeline,
     extract_file,
     failure_reason,
     features_reader,
+    images_in_memory,
 )
 from doap_tf.matching.shortlist import Codebook, ReadFeatures, make_signatures
 from doap_tf.matching.verifier import PairMatches, Verifier
 
 _SIGNATURES_PER_SHARD = 64
+_PAIRS_PER_SHARD = 16
 _thread_cache = threading.local()
 
 _MakeExtractor = Callable[[], Extractor]
@@ -132,16 +134,16 @@ class BeamPipeline(Pipeline):
 
     def match(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
         """As for `Pipeline`."""
-        others: dict[str, list[str]] = {}
-        for name1, name2 in pairs:
-            if not self.store.has_pair(name1, name2):
-                others.setdefault(name1, []).append(name2)
+        missing = [pair for pair in pairs if not self.store.has_pair(*pair)]
+        clustered = cluster_pairs(missing, images_in_memory(self.store))
         failures: _Failures = {}
-        if others:
+        if missing:
             match = functools.partial(match_features, matcher=self.matcher, verifier=self.verifier)
             settings = self.store.settings, self.store.matching
             work = functools.partial(_match, self._features(), match, settings, self._shards)
-            failures = self._run(work, others.items())
+            starts = range(0, len(clustered), _PAIRS_PER_SHARD)
+            shards = [clustered[start : start + _PAIRS_PER_SHARD] for start in starts]
+            failures = self._run(work, shards)
         self._delete(".store", ".partial")
         self._copy = None
         return {pair: failures[pair] for pair in pairs if pair in failures}
@@ -210,16 +212,15 @@ def _match(
     match: Callable[..., PairMatches],
     settings: tuple[dict[str, Any], dict[str, Any]],
     shards: str,
-    item: tuple[str, list[str]],
+    pairs: list[Pair],
 ) -> None:
-    """Matches pairs: an item is the name of an image and the names to match it with."""
-    name1, others = item
-    shard = f"{shards}/{_digest(name1, *others, json.dumps(settings[1]))}.db"
+    """Matches pairs, which become one shard."""
+    shard = f"{shards}/{_digest(json.dumps(pairs), json.dumps(settings[1]))}.db"
     if FileSystems.exists(shard):
         return
     failures: _Failures = {}
     with write_whole(shard) as temporary, MatchStore(temporary, *settings) as store:
-        for name2 in others:
+        for name1, name2 in pairs:
             try:
                 matches = match(features.read(name1), features.read(name2))
             except Exception as error:

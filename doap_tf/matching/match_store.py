@@ -154,6 +154,11 @@ class MatchStore:
         """Returns the SHA-256 of every image that has been described, by name."""
         return dict(self._connection.execute("SELECT name, sha256 FROM images"))
 
+    def mean_feature_bytes(self) -> float:
+        """Returns the mean size of the features of an image; 0 without images."""
+        (mean,) = self._row("SELECT AVG(LENGTH(features)) FROM images")
+        return mean or 0.0
+
     def absorb(self, path: str | os.PathLike) -> None:
         """Takes over all that another store holds, then deletes its file."""
         self._connection.execute("ATTACH ? AS other", (str(path),))

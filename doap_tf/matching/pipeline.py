@@ -36,7 +36,7 @@ from doap_tf.stopwatch import Stopwatch
 FORMATS = {"h5": ("features.h5", "matches.h5", "pairs.txt"), "colmap": ("database.db",)}
 _STORE = "finished.db"
 _LOOPS = 5  # images besides its neighbours that each image of a sequence is matched with, at least
-_FEATURES_IN_MEMORY = 32  # images; 80 MB at 5,000 features of 128 values
+_FEATURES_MB = 256  # of features that stay in memory: 100 images of 5,000 with 128 values
 
 Images = Mapping[str, str | os.PathLike]  # paths by name
 
@@ -220,7 +220,7 @@ class Pipeline:
         failures: dict[Pair, str] = {}
 
         def unfinished() -> Iterator[tuple[Pair, Features, Features]]:
-            for pair in cluster_pairs(pairs, _FEATURES_IN_MEMORY):
+            for pair in cluster_pairs(pairs, images_in_memory(self.store)):
                 if self.store.has_pair(*pair):
                     bar.update()
                     continue
@@ -349,7 +349,12 @@ def extract_file(extractor: Extractor, path: str | os.PathLike) -> Features:
 
 def features_reader(store: MatchStore) -> ReadFeatures:
     """Returns `store.read_features` with a memory of the last images."""
-    return functools.lru_cache(_FEATURES_IN_MEMORY)(store.read_features)
+    return functools.lru_cache(images_in_memory(store))(store.read_features)
+
+
+def images_in_memory(store: MatchStore) -> int:
+    """The number of images whose features may be in memory, at least both of a pair."""
+    return max(2, int(_FEATURES_MB * 2**20 / max(1, store.mean_feature_bytes())))
 
 
 def failure_reason(error: Exception) -> str:

@@ -239,6 +239,17 @@ def test_another_matcher_needs_no_new_features_and_keeps_the_old_matches(images,
     np.testing.assert_array_equal(kept[2].indices, kept[0].indices)
 
 
+def test_features_in_memory_are_bounded_by_their_bytes(images, tmp_path, monkeypatch):
+    run(images, tmp_path / "out")
+    with Pipeline(tmp_path / "out", Counting(), NearestNeighbours(), Verifier()) as matched:
+        monkeypatch.setattr(
+            pipeline, "_FEATURES_MB", 3.5 * matched.store.mean_feature_bytes() / 2**20
+        )
+        assert pipeline.images_in_memory(matched.store) == 3
+        read = pipeline.features_reader(matched.store)
+        assert read("a.png") is read("a.png")
+
+
 def test_other_settings_require_another_store(images, tmp_path):
     run(images, tmp_path)
     with pytest.raises(InputError, match="descriptor = sift, not rootsift"):
