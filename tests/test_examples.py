@@ -2,6 +2,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ import skimage.data
 
 import doap_tf
 from doap_tf.matching.image_features import unit_rows
+from tests.reconstruction import make_scene, write_images, write_source
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -118,3 +120,69 @@ def test_hloc_gets_our_features(hloc_extractor, model):
     np.testing.assert_array_equal(angles, np.degrees(expected.angles))
     assert points.dtype == np.float64  # hloc writes float32 in half precision
     np.testing.assert_array_equal(rows, unit_rows(expected.descriptors, expected.norm).T)
+
+
+LOCALISE = """
+import sys, types
+import cv2, numpy as np
+sys.path.insert(0, sys.argv[1])
+import localise
+
+localise.FLAGS(["localise", "--images=images", "--folder=out"])
+whole = localise.read_model("sparse/0", "images")
+left_out, *others = whole.images
+turn, offset, scale = cv2.Rodrigues(np.array([0.3, -1, 2]))[0], np.array([5, -3, 2]), 7.0
+moved = [
+    image._replace(
+        rotation=image.rotation @ turn.T,
+        translation=scale * image.translation - image.rotation @ turn.T @ offset,
+    )
+    for image in others
+]
+model = whole._replace(images=moved, places=scale * whole.places @ turn.T + offset)
+images = {image.name: image for image in whole.images}
+
+class Store:
+    def read_pair(self, name1, name2):
+        points1, points2 = (images[name].points for name in (name1, name2))
+        _, *rows = np.intersect1d(points1, points2, return_indices=True)
+        rows[1][::5] = rows[1][0]  # one match in five is wrong
+        return types.SimpleNamespace(indices=np.stack(rows, axis=1))
+
+    def read_features(self, name):
+        return types.SimpleNamespace(points=images[name].keypoints - 0.5)
+
+pairs = {(left_out.name, image.name) for image in others[::2]}
+pose = localise._localise(Store(), pairs, left_out.name, model)
+print(*localise._errors(pose, left_out.name, model, localise._cameras(whole)))
+few = model._replace(images=[image._replace(points=-1 + 0 * image.points) for image in moved])
+print(localise._localise(Store(), pairs, left_out.name, few))
+"""
+
+
+def test_a_photograph_is_localised_in_a_moved_map(tmp_path):
+    write_source(make_scene(noise=0.1), tmp_path)
+    command = [sys.executable, "-c", LOCALISE, str(ROOT / "examples")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    errors, nothing = done.stdout.splitlines()
+    position, rotation = map(float, errors.split())
+    assert 0 < position < 3 and 0 < rotation < 0.2
+    assert nothing == "None"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+def test_photographs_are_localised(tmp_path):
+    write_images(make_scene(), tmp_path / "images")
+    command = [sys.executable, str(ROOT / "examples/localise.py"), "--images=images"]
+    command += ["--folder=out", "--left_out=3", "--models=dog_dense:rootsift,doap-dense-small-256b"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^\| (\S+) \| 7/7 \| ([\d.]+) \(.*?\) \| ([\d.]+) ", done.stdout, re.M)
+    assert [name for name, *_ in rows] == ["dog_dense:rootsift", "doap-dense-small-256b"]
+    assert all(float(position) < 10 and float(rotation) < 1 for _, position, rotation in rows)
+    refused = subprocess.run(
+        [*command, "--left_out=5"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert refused.returncode == 2 and "images holds 7 photographs" in refused.stderr

@@ -9,6 +9,7 @@ import sys
 
 import cv2
 import numpy as np
+import PIL.Image
 import pytest
 
 from doap_tf.features import similarity_frames
@@ -178,6 +179,44 @@ def test_a_video_is_reconstructed(tmp_path):
     subprocess.run(mapper, cwd=tmp_path, check=True, capture_output=True)
     model = read_model(tmp_path / "sparse/0", tmp_path / "out/frames")
     assert len(model.images) == len(SCENE.views) and len(model.cameras) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
+def test_turned_photographs_are_reconstructed_and_undistorted(tmp_path):
+    """What COLMAP writes last shows the points where the model projects them."""
+    write_images(SCENE, tmp_path / "images")
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6  # the file is a quarter turn to the left of what is seen
+    turned = PIL.Image.fromarray(np.rot90(SCENE.views[3].image).copy())
+    turned.save(tmp_path / "images" / SCENE.views[3].name, exif=exif, quality=95)
+    main = BENCHMARK.parents[1] / "match_main.py"
+    match = [sys.executable, main, "images", "--model=sift", "--format=colmap", "--output=out"]
+    paths = ["--image_path=images", "--output_path=sparse"]
+    mapper = ["colmap", "mapper", "--database_path=out/database.db", *paths]
+    undistorter = ["colmap", "image_undistorter", "--image_path=images", "--input_path=sparse/0"]
+    (tmp_path / "sparse").mkdir()
+    for command in (
+        match,
+        [*mapper, "--Mapper.init_max_forward_motion=1", "--Mapper.init_min_tri_angle=4"],
+        [*undistorter, "--output_path=dense"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    model = read_model(tmp_path / "dense/sparse", tmp_path / "dense/images")
+    assert len(model.images) == len(SCENE.views)
+    shades = {}
+    for image in model.images:
+        camera = model.cameras[image.camera]
+        pixels = cv2.imread(str(image.path), cv2.IMREAD_GRAYSCALE)
+        assert pixels.shape == (camera.height, camera.width)
+        places = model.places @ image.rotation.T + image.translation
+        x, y = (camera.project(places) - 0.5).astype(np.float32).T
+        smooth = cv2.GaussianBlur(pixels, (0, 0), 2)
+        shades[image.name] = cv2.remap(smooth, x, y, cv2.INTER_LINEAR).ravel()
+    assert turned.height > turned.width
+    first, last = (shades[SCENE.views[number].name] for number in (3, 4))
+    both = (first > 0) & (last > 0)
+    assert both.sum() > 50 and np.corrcoef(first[both], last[both])[0, 1] > 0.9
 
 
 @pytest.mark.slow
