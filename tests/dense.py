@@ -10,10 +10,11 @@ from doap_tf.networks import DenseNetwork
 
 
 @functools.cache
-def small_network(head: str = "real") -> DenseNetwork:
+def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> DenseNetwork:
     """Returns a network whose statistics are not those of an untrained one."""
     tf.keras.utils.set_random_seed(0)
-    network = DenseNetwork(((4, 4), (8,), (8,), (8,), (8,)), hidden=8, output_dim=16, head=head)
+    filters = ((4, 4), (8,), (8,), (8,), (8,))
+    network = kind(filters=filters, hidden=8, output_dim=16, head=head)
     network.build((None, None, None, 1))
     rng = np.random.default_rng(0)
     network.set_weights(
@@ -26,6 +27,6 @@ def small_network(head: str = "real") -> DenseNetwork:
 
 
 @functools.cache
-def small_model(head: str = "real") -> bytes:
+def small_model(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> bytes:
     """Returns the same as a .tflite model."""
-    return convert_dense_to_tflite(small_network(head))
+    return convert_dense_to_tflite(small_network(head, kind))

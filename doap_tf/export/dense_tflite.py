@@ -10,8 +10,8 @@ from doap_tf import tflite_metadata
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
+from doap_tf.export.point_description import describing_function
 from doap_tf.networks.dense_network import DenseNetwork
-from doap_tf.networks.descriptor_network import pack_bits
 from doap_tf.quiet import stderr_discarded
 
 
@@ -26,8 +26,9 @@ def convert_dense_to_tflite(
     and `statistics`, float32 [1, 2], mean and standard deviation of the image. It returns `scores`,
     float32 [1, H, W, 1], and the maps `features4`, `features8`, `features16` and `features32`,
     [1, H / s, W / s, C]. An image whose sides are not multiples of 32 is padded with its mean.
-    `describe` takes `sampled`, float32 [N, C], values of these maps at N points side by side, and
-    returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
+    `describe` takes `sampled`, float32 [N, C], values of these maps at N points side by side, of a
+    `ContextNetwork` also `patches` around them, float32 [N, 32, 32, 1], and returns `descriptors`:
+    float32 [N, D], or packed bits, uint8 [N, bits / 8].
 
     Args:
         network: A trained network.
@@ -48,9 +49,6 @@ def convert_dense_to_tflite(
         [variable.numpy() for variable in variables]
         for variables in (network.trainable_variables, network.non_trainable_variables)
     ]
-    mixing, shift = (folded.numpy() for folded in network.mixing.folded(tf.float32))
-    mixing = mixing[0, 0]
-    projection, bias = (variable.numpy() for variable in network.projection.weights)
 
     @tf.function
     def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -60,16 +58,7 @@ def convert_dense_to_tflite(
         levels = zip(network.feature_strides, maps.features, strict=True)
         return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
 
-    @tf.function(
-        input_signature=[tf.TensorSpec([rows, network.feature_channels], tf.float32, "sampled")]
-    )
-    def describe(sampled: tf.Tensor) -> dict[str, tf.Tensor]:
-        hidden = tf.nn.relu(tf.matmul(sampled, mixing) + shift)
-        values = tf.matmul(hidden, projection) + bias
-        binary = network.head == "binary"
-        return {"descriptors": pack_bits(values) if binary else tf.math.l2_normalize(values, -1)}
-
-    signatures = {"describe": describe}
+    signatures = {"describe": describing_function(network, rows)}
     sizes: Sequence[tuple[int | None, int | None]] = image_sizes or [(None, None)]
     for height, width in sizes:
         name = f"read_{height}x{width}" if len(sizes) > 1 else "read"
@@ -94,5 +83,11 @@ def convert_dense_to_tflite(
         "image_size": list(image_sizes) or None,
         "rows": rows,
         "weights_sha256": weights_sha256(network),
+        **_about_patches(network),
     }
     return tflite_metadata.attach(model, metadata)
+
+
+def _about_patches(network: DenseNetwork) -> dict[str, float]:
+    names = ("patch_size", "magnification")
+    return {name: getattr(network, name) for name in names if hasattr(network, name)}

@@ -52,6 +52,8 @@ class DenseReader:
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
         dimension: Number of values or bits of a descriptor.
         weights_sha256: Hash of the network's weights.
+        patch_size: Side of the patches that points are described by besides the maps; None without.
+        magnification: Half the side of a patch over the radius of its frame.
     """
 
     def __init__(self, model: str | os.PathLike):
@@ -70,6 +72,8 @@ class DenseReader:
             self.norm = NORM_HAMMING if metadata["head"] == "binary" else NORM_L2
             self.dimension: int = metadata["output_dim"]
             self.weights_sha256: str = metadata["weights_sha256"]
+            self.patch_size: int | None = metadata.get("patch_size")
+            self.magnification: float | None = metadata.get("magnification")
             # By the shape of a tile: to allocate takes as long as to run.
             self._readers = Interpreters(content, _KEPT_PIXELS)
             self._describers = Interpreters(content)
@@ -109,8 +113,15 @@ class DenseReader:
         scores = maps.pop(1)[: image.shape[0], : image.shape[1], 0]
         return ImageMaps(scores, list(maps.values()))
 
-    def describe(self, maps: ImageMaps, points: np.ndarray) -> np.ndarray:
-        """Describes points, x and y [N, 2], pixel centres at integers.
+    def describe(
+        self, maps: ImageMaps, points: np.ndarray, patches: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Describes points of an image.
+
+        Args:
+            maps: What `read` made of the image.
+            points: x and y [N, 2], pixel centres at integers.
+            patches: Around them, [N, S, S], for a network that has a `patch_size`.
 
         Returns:
             float32 [N, D], or packed bits, uint8 [N, bits / 8].
@@ -123,8 +134,12 @@ class DenseReader:
                 sample_map(level, (some + 0.5) / stride - 0.5)
                 for level, stride in zip(maps.features, self._strides, strict=True)
             ]
+            inputs = {"sampled": np.concatenate(sampled, axis=1)}
+            if patches is not None:
+                cut = patches[start : start + _ROWS, ..., np.newaxis]
+                inputs["patches"] = cut.astype(np.float32)
             with self._describers.lock:
-                described = self._describer()(sampled=np.concatenate(sampled, axis=1))
+                described = self._describer()(**inputs)
             rows.append(described["descriptors"])
         return np.concatenate(rows)
 

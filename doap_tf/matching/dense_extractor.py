@@ -11,9 +11,11 @@ import numpy as np
 
 from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError, is_out_of_memory
+from doap_tf.features.cutting import cut_patches
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
 from doap_tf.features.frames import as_frames, radii, similarity_frames
+from doap_tf.features.orientation import orient
 from doap_tf.features.score_maxima import score_maxima
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
@@ -33,13 +35,15 @@ class DenseExtractor(Feature2D):
     each other by more than about 30 degrees do not match.
 
     The network runs by LiteRT on the image and on smaller ones; a keypoint is described at the
-    level that found it.
+    level that found it. A context network describes it by the patch around it as well.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
             `convert_dense_to_tflite` made, or a training directory with one.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
+        oriented: Whether the patches of a context network follow the dominant gradient or stand
+            upright; the others have none.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class DenseExtractor(Feature2D):
         model: str | os.PathLike,
         max_keypoints: int | None = 8192,
         max_image_size: int | None = None,
+        oriented: bool = True,
     ):
         for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):
             if number is not None and number < 0:
@@ -57,6 +62,7 @@ class DenseExtractor(Feature2D):
         self._reader = from_pretrained(model) if self.name in ENTRIES else DenseReader(model)
         if not isinstance(self._reader, DenseReader):
             raise InputError(f"{model} reads patches, not whole images: use DescriptorExtractor.")
+        self.oriented = oriented and self._reader.patch_size is not None
 
     def __repr__(self) -> str:
         return f"DenseExtractor({self.name}, max_keypoints={self.max_keypoints})"
@@ -88,10 +94,13 @@ class DenseExtractor(Feature2D):
             order = order[np.asarray(mask)[row, column] != 0]
         order = order[: self.max_keypoints]
         x, y = centres[order].T
+        frames = similarity_frames(x, y, RADIUS * scales[order].mean(axis=1))
+        if self.oriented:
+            frames = orient(grey, frames)
         return Features(
-            similarity_frames(x, y, RADIUS * scales[order].mean(axis=1)),
+            frames,
             scores[order].astype(np.float32),
-            self._describe(levels, numbers[order], points[order]),
+            self._describe(levels, numbers[order], points[order], self._cut(grey, frames)),
             self.norm,
             grey.shape[::-1],
         )
@@ -101,7 +110,7 @@ class DenseExtractor(Feature2D):
     ) -> Features:
         """Describes the centres of frames [N, 2, 3], in order, at the level nearest their radius.
 
-        Shapes and orientations of the frames do not matter.
+        Shapes and orientations of the frames matter to a context network only.
         """
         grey, frames = as_grey(image), as_frames(frames)
         levels = self._levels(grey)
@@ -109,7 +118,7 @@ class DenseExtractor(Feature2D):
         octaves = np.log2(radii(frames)[:, np.newaxis] / (RADIUS * scales.mean(axis=1)))
         numbers = np.abs(octaves).argmin(axis=1)
         points = (frames[:, :, 2] + 0.5) / scales[numbers] - 0.5
-        rows = self._describe(levels, numbers, points)
+        rows = self._describe(levels, numbers, points, self._cut(grey, frames))
         if responses is None:
             responses = np.zeros(len(frames), np.float32)
         return Features(frames, responses, rows, self.norm, grey.shape[::-1])
@@ -121,7 +130,15 @@ class DenseExtractor(Feature2D):
             "weights_sha256": self._reader.weights_sha256,
             "max_keypoints": self.max_keypoints,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
+            **({"oriented": self.oriented} if self._reader.patch_size else {}),
         }
+
+    def _cut(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray | None:
+        """Patches of frames [N, 2, 3], where the network describes points by them as well."""
+        size, magnification = self._reader.patch_size, self._reader.magnification
+        if size is None or magnification is None:
+            return None
+        return cut_patches(image, frames, size, magnification)
 
     def _levels(self, image: np.ndarray) -> list[_Level]:
         """Reads an image, within `max_image_size`, and smaller ones."""
@@ -150,13 +167,18 @@ class DenseExtractor(Feature2D):
             ) from error
 
     def _describe(
-        self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray
+        self,
+        levels: Sequence[_Level],
+        numbers: np.ndarray,
+        points: np.ndarray,
+        patches: np.ndarray | None,
     ) -> np.ndarray:
         """Describes points [N, 2], each in pixels of its level of the given number [N]."""
-        described = [
-            self._reader.describe(level.maps, points[numbers == number])
-            for number, level in enumerate(levels)
-        ]
+        described = []
+        for number, level in enumerate(levels):
+            own = numbers == number
+            cut = None if patches is None else patches[own]
+            described.append(self._reader.describe(level.maps, points[own], cut))
         order = np.argsort(numbers, kind="stable")
         return np.concatenate(described)[np.argsort(order)]
 

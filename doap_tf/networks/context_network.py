@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.features.frames import DEFAULT_MAGNIFICATION
 from doap_tf.networks.dense_network import DENSE_PRESETS, DenseNetwork
 from doap_tf.networks.descriptor_network import standardize
 from doap_tf.networks.fast_trunk import FastTrunk
@@ -26,6 +27,8 @@ class ContextNetwork(DenseNetwork):
 
     Args:
         map_share: Squared length of the maps' half of a real descriptor; bits all count alike.
+        magnification: Half the side of a patch over the radius of its keypoint; stored with the
+            model.
         trunk: Of the patches, see `FastTrunk`.
         dropout: Dropout rate before the trunk's last convolution.
         **kwargs: Those of `DenseNetwork`.
@@ -37,7 +40,12 @@ class ContextNetwork(DenseNetwork):
     patch_size = Trunk.INPUT_SIZE
 
     def __init__(
-        self, map_share: float = 0.5, trunk: str = "fast", dropout: float = 0.1, **kwargs: Any
+        self,
+        map_share: float = 0.5,
+        magnification: float = DEFAULT_MAGNIFICATION,
+        trunk: str = "fast",
+        dropout: float = 0.1,
+        **kwargs: Any,
     ):
         if not 0 < map_share < 1:
             raise ValueError(f"map_share must be between 0 and 1, not {map_share!r}.")
@@ -45,6 +53,7 @@ class ContextNetwork(DenseNetwork):
         if self.output_dim % 16:
             raise ValueError(f"output_dim must be a multiple of 16, not {self.output_dim}.")
         self.map_share = map_share
+        self.magnification = magnification
         self.trunk_name = trunk
         self.dropout = dropout
         self.trunk = FastTrunk(
@@ -81,6 +90,7 @@ class ContextNetwork(DenseNetwork):
         return {
             **super().get_config(),
             "map_share": self.map_share,
+            "magnification": self.magnification,
             "trunk": self.trunk_name,
             "dropout": self.dropout,
         }
