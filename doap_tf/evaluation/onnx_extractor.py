@@ -2,24 +2,22 @@
 
 import os
 import pathlib
-from typing import Any
 
 import cv2
 import numpy as np
 
 from doap_tf.descriptors.third_party import onnx_session
 from doap_tf.errors import InputError, one_line
+from doap_tf.evaluation.peer_extractor import RADIUS, PeerExtractor
 from doap_tf.features.frames import similarity_frames
 from doap_tf.matching import Features
 from doap_tf.readers.images import ImageLike, as_colour
-
-RADIUS = 1.6  # of a network's keypoints, in pixels of the image that it saw
 
 _OUTPUTS = ("keypoints", "scores", "descriptors")
 _MULTIPLE = 32  # of the sides of an image whose size is free
 
 
-class OnnxExtractor:
+class OnnxExtractor(PeerExtractor):
     """An `Extractor` that runs an ONNX file by onnxruntime.
 
     Its input is an image float32 [1, C, H, W] of values 0…1, C = 1 for grey or 3 for RGB. If the
@@ -37,9 +35,8 @@ class OnnxExtractor:
     """
 
     def __init__(self, path: str | os.PathLike, max_keypoints: int | None = None):
-        self.name = str(path)
-        self._max_keypoints = max_keypoints or None
-        self._session, self._sha256 = onnx_session(pathlib.Path(path))
+        self._session, sha256 = onnx_session(pathlib.Path(path))
+        super().__init__(str(path), sha256, max_keypoints)
         first = self._session.get_inputs()[0]
         types = {output.name: output.type for output in self._session.get_outputs()}
         names = list(types)
@@ -98,20 +95,6 @@ class OnnxExtractor:
             self.norm,
             (width, height),
         )
-
-    def describe(
-        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
-    ) -> Features:
-        """Refuses: the file describes only what it detects."""
-        raise InputError(f"{self.name} describes only keypoints of its own.")
-
-    def settings(self) -> dict[str, Any]:
-        """As for `Extractor`."""
-        return {
-            "file": self.name,
-            "weights_sha256": self._sha256,
-            "max_keypoints": self._max_keypoints,
-        }
 
     def _seen(self, image: np.ndarray) -> np.ndarray:
         height, width = image.shape[:2]

@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError, error_line
-from doap_tf.evaluation.onnx_extractor import RADIUS
+from doap_tf.evaluation.peer_extractor import RADIUS, PeerExtractor
 from doap_tf.features.frames import similarity_frames
 from doap_tf.files import contents_sha256
 from doap_tf.matching import Features
@@ -29,40 +29,23 @@ from doap_tf.readers.images import ImageLike, as_colour
 _ALL = 100_000  # for those that must be told how many to look for
 
 
-class _Peer(abc.ABC):
-    """What the peers share.
+class _Peer(PeerExtractor):
+    """What the peers of folders share.
 
     Args:
         weights: The file of the weights.
         max_keypoints: Keep this many of the strongest; None for all.
     """
 
-    norm = cv2.NORM_L2
-
     def __init__(self, weights: pathlib.Path, max_keypoints: int | None):
-        self.name = type(self).__name__
-        self._max_keypoints = max_keypoints
-        self._sha256 = contents_sha256(weights) if weights.is_file() else None
+        sha256 = contents_sha256(weights) if weights.is_file() else None
+        super().__init__(type(self).__name__, sha256, max_keypoints)
 
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first. There are no masks."""
         if mask is not None:
             raise InputError(f"{self.name} takes no mask.")
         return self._extract(as_colour(image))
-
-    def describe(
-        self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
-    ) -> Features:
-        """Refuses: it describes only what it detects."""
-        raise InputError(f"{self.name} describes only keypoints of its own.")
-
-    def settings(self) -> dict[str, Any]:
-        """As for `Extractor`."""
-        return {
-            "peer": self.name,
-            "weights_sha256": self._sha256,
-            "max_keypoints": self._max_keypoints,
-        }
 
     @abc.abstractmethod
     def _extract(self, image: np.ndarray) -> Features:

@@ -31,6 +31,7 @@ class HardestInBatchLoss(ListLoss):
     """
 
     settings = ("margin",)
+    default_name = "hardest_in_batch_loss"
 
     def __init__(
         self,
@@ -38,12 +39,14 @@ class HardestInBatchLoss(ListLoss):
         distance: str = "euclidean",
         far_apart: Any = None,
         from_relations: bool = False,
-        name: str = "hardest_in_batch_loss",
+        name: str | None = None,
         **kwargs: Any,
     ):
         if not margin > 0:
             raise ValueError(f"margin must be above 0, not {margin!r}.")
-        super().__init__(distance, far_apart, from_relations, name=name, **kwargs)
+        super().__init__(
+            distance, far_apart, from_relations, name=name or self.default_name, **kwargs
+        )
         self.margin = margin
 
     def query_losses(

@@ -1,7 +1,5 @@
 """HardNet's loss, the baseline to beat."""
 
-from typing import Any
-
 import tensorflow as tf
 
 from doap_tf.losses.hardest_in_batch import HardestInBatchLoss
@@ -22,16 +20,7 @@ class HardNetLoss(HardestInBatchLoss):
         Mishchuk et al.: Working hard to know your neighbor's margins. NIPS 2017.
     """
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        distance: str = "euclidean",
-        far_apart: Any = None,
-        from_relations: bool = False,
-        name: str = "hardnet_loss",
-        **kwargs: Any,
-    ):
-        super().__init__(margin, distance, far_apart, from_relations, name, **kwargs)
+    default_name = "hardnet_loss"
 
     def compared(self, related: tf.Tensor) -> tf.Tensor:
         rows = tf.range(tf.shape(related)[0])
