@@ -5,9 +5,9 @@ python benchmarks/dense_speed.py --models=runs/dense,doap-fast-128 --xfeat=xfeat
 python benchmarks/dense_speed.py --models=runs/dense --memory=24
 
 Everything detects and describes --keypoints in an image of a megapixel; SIFT's contrast threshold
-is lowered until it has as many. XFeat is run by ONNX Runtime: what the file holds, which may be the
-network without its selection of keypoints. --memory adds the peak of a process that describes one
-image of so many megapixels.
+is lowered until it has as many. XFeat is run by ONNX Runtime: what the file holds; where it has no
+output `keypoints`, it is the network without its selection. --memory adds the peak of a process
+that describes one image of so many megapixels.
 """
 
 import functools
@@ -27,6 +27,7 @@ import measuring
 from doap_tf import command_line
 from doap_tf.errors import InputError
 from doap_tf.matching import DescriptorExtractor
+from doap_tf.parallel import cores
 from doap_tf.readers.images import as_grey
 
 FLAGS = flags.FLAGS
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
         functions[model] = functools.partial(extractor.detectAndCompute, image)
     counts = {name: len(function()[0]) for name, function in functions.items()}
     if FLAGS.xfeat:
-        functions["XFeat"] = _xfeat(image)
+        functions["XFeat"], counts["XFeat"] = _xfeat(image)
     times = measuring.fastest(functions)
     further = {"keypoints": {name: f"{count:,}" for name, count in counts.items()}}
     if FLAGS.memory:
@@ -91,17 +92,23 @@ def _sift(image: np.ndarray) -> Callable[[], object]:
     return functools.partial(sift.detectAndCompute, image, None)
 
 
-def _xfeat(image: np.ndarray) -> Callable[[], object]:
+def _xfeat(image: np.ndarray) -> tuple[Callable[[], object], int]:
+    """What runs XFeat, and how many keypoints it gives."""
     runtime = measuring.peer("onnxruntime")
     if runtime is None:
         raise InputError("--xfeat needs ONNX Runtime: pip install onnxruntime.")
-    session = runtime.InferenceSession(FLAGS.xfeat, providers=["CPUExecutionProvider"])
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = cores()
+    session = runtime.InferenceSession(FLAGS.xfeat, options, providers=["CPUExecutionProvider"])
     (given, *_) = session.get_inputs()
     planes = given.shape[1] if isinstance(given.shape[1], int) else 3
     sides = [side // 32 * 32 for side in image.shape]  # as XFeat crops
     pixels = image[: sides[0], : sides[1]].astype(np.float32) / 255
     tensor = np.ascontiguousarray(np.broadcast_to(pixels, (1, planes, *sides)))
-    return functools.partial(session.run, None, {given.name: tensor})
+    outputs = [output.name for output in session.get_outputs()]
+    results = dict(zip(outputs, session.run(None, {given.name: tensor}), strict=True))
+    count = results["keypoints"].shape[1] if "keypoints" in results else 0
+    return functools.partial(session.run, None, {given.name: tensor}), count
 
 
 def _peak(model: str) -> str:

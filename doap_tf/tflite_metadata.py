@@ -10,7 +10,10 @@ _NAME = "doap_tf"
 
 
 def attach(model: bytes, metadata: dict[str, Any], name: str = _NAME) -> bytes:
-    """Adds metadata to a model, as JSON in a named buffer, which LiteRT itself ignores."""
+    """Adds metadata to a model, as JSON in a named buffer, which LiteRT itself ignores.
+
+    They replace what had the name before.
+    """
     from ai_edge_litert import schema_py_generated as schema
 
     tree = unpack(model)
@@ -18,7 +21,8 @@ def attach(model: bytes, metadata: dict[str, Any], name: str = _NAME) -> bytes:
     buffer.data = json.dumps(metadata, indent=1).encode()
     entry.name, entry.buffer = name, len(tree.buffers)
     tree.buffers.append(buffer)
-    tree.metadata = [*(tree.metadata or []), entry]
+    others = [each for each in tree.metadata or [] if each.name != name.encode()]
+    tree.metadata = [*others, entry]
     return pack(tree)
 
 

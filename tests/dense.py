@@ -13,7 +13,7 @@ from doap_tf.networks import DenseNetwork
 def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> DenseNetwork:
     """Returns a network whose statistics are not those of an untrained one."""
     tf.keras.utils.set_random_seed(0)
-    filters = ((4, 4), (8,), (8,), (8,), (8,))
+    filters = ((8, 8), (8,), (8,), (8,), (8,))
     network = kind(filters=filters, hidden=8, output_dim=16, head=head)
     network.build((None, None, None, 1))
     rng = np.random.default_rng(0)

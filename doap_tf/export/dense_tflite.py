@@ -2,8 +2,10 @@
 
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+import cv2
+import numpy as np
 import tensorflow as tf
 
 from doap_tf import tflite_metadata
@@ -13,12 +15,19 @@ from doap_tf.export.inference_network import inference_network
 from doap_tf.export.point_description import describing_function
 from doap_tf.networks.dense_network import DenseNetwork
 from doap_tf.quiet import stderr_discarded
+from doap_tf.readers.images import as_grey
+from doap_tf.tflite_metadata import PRECISIONS
+from doap_tf.tflite_quantization import add_ranges, quantize
+
+_PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "stereo_motorcycle")
+_CALIBRATION_SIZE = (384, 512)  # of these photographs for a network that takes any
 
 
 def convert_dense_to_tflite(
     network: DenseNetwork,
     image_sizes: Sequence[tuple[int, int]] = (),
     rows: int | None = None,
+    precision: str = "float32",
 ) -> bytes:
     """Converts a dense network to a .tflite model with builtin operators only.
 
@@ -35,6 +44,11 @@ def convert_dense_to_tflite(
         image_sizes: Fixed H and W, multiples of 32, which browsers require; by default any. For
             each of several, `read` has the signature `read_HxW`; all share the weights.
         rows: Fixed N; by default any.
+        precision: `"float32"`; `"float16"`, half the size: weights are rounded, arithmetic is not;
+            or `"int8"`: the convolutions of `read` compute in 8 bits besides the first, which takes
+            the image, and the last, which gives scores; `describe` stays in float32. Ranges of
+            activations are those of photographs of scikit-image. A model in float32 has them too:
+            `doap_tf.tflite_quantization.quantize` makes the one in int8 of it.
 
     Returns:
         The contents of a .tflite file.
@@ -44,6 +58,8 @@ def convert_dense_to_tflite(
             raise InputError(
                 f"image_sizes must be multiples of {network.stride}, not {size[0]}x{size[1]}."
             )
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
     network = inference_network(network)
     weights = [
         [variable.numpy() for variable in variables]
@@ -58,12 +74,15 @@ def convert_dense_to_tflite(
         levels = zip(network.feature_strides, maps.features, strict=True)
         return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
 
+    readers: dict[str, tuple[int, int] | None]
+    if len(image_sizes) > 1:
+        readers = {f"read_{height}x{width}": (height, width) for height, width in image_sizes}
+    else:
+        readers = {"read": image_sizes[0] if image_sizes else None}
     signatures = {"describe": describing_function(network, rows)}
-    sizes: Sequence[tuple[int | None, int | None]] = image_sizes or [(None, None)]
-    for height, width in sizes:
-        name = f"read_{height}x{width}" if len(sizes) > 1 else "read"
+    for name, fixed in readers.items():
         signatures[name] = read.get_concrete_function(
-            tf.TensorSpec([1, height, width, 1], tf.float32, "images"),
+            tf.TensorSpec([1, *(fixed or (None, None)), 1], tf.float32, "images"),
             tf.TensorSpec([1, 2], tf.float32, "statistics"),
         )
 
@@ -73,7 +92,15 @@ def convert_dense_to_tflite(
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=list(signatures)
         )
+        if precision == "float16":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            converter.target_spec.supported_types = [tf.float16]
         model = converter.convert()
+    if precision != "float16":
+        for name, fixed in readers.items():
+            model = add_ranges(model, name, _examples(fixed))
+    if precision == "int8":
+        model = quantize(model)
     metadata = {
         "network": "DenseNetwork",
         "feature_strides": network.feature_strides,
@@ -82,6 +109,7 @@ def convert_dense_to_tflite(
         "margin": network.margin,
         "image_size": list(image_sizes) or None,
         "rows": rows,
+        "precision": precision,
         "weights_sha256": weights_sha256(network),
         **_about_patches(network),
     }
@@ -91,3 +119,18 @@ def convert_dense_to_tflite(
 def _about_patches(network: DenseNetwork) -> dict[str, float]:
     names = ("patch_size", "magnification")
     return {name: getattr(network, name) for name in names if hasattr(network, name)}
+
+
+def _examples(size: tuple[int, int] | None) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs of `read`, of photographs resized to a height and width."""
+    import skimage.data
+
+    for name in _PHOTOGRAPHS:
+        photograph = getattr(skimage.data, name)()
+        grey = as_grey(photograph[0] if isinstance(photograph, tuple) else photograph)
+        height, width = size or _CALIBRATION_SIZE
+        grey = cv2.resize(grey, (width, height), interpolation=cv2.INTER_AREA)
+        yield {
+            "images": grey[np.newaxis, ..., np.newaxis].astype(np.float32),
+            "statistics": np.array([[grey.mean(), grey.std()]], np.float32),
+        }

@@ -54,7 +54,10 @@ class DenseReader:
         weights_sha256: Hash of the network's weights.
         patch_size: Side of the patches that points are described by besides the maps; None without.
         magnification: Half the side of a patch over the radius of its frame.
+        precision: What it computes in: `"float32"`, `"float16"` or `"int8"`.
     """
+
+    backend = "litert"
 
     def __init__(self, model: str | os.PathLike):
         path = runs.model_file(model, runs.DENSE)
@@ -74,6 +77,7 @@ class DenseReader:
             self.weights_sha256: str = metadata["weights_sha256"]
             self.patch_size: int | None = metadata.get("patch_size")
             self.magnification: float | None = metadata.get("magnification")
+            self.precision: str = metadata.get("precision", "float32")
             # By the shape of a tile: to allocate takes as long as to run.
             self._readers = Interpreters(content, _KEPT_PIXELS)
             self._describers = Interpreters(content)
@@ -88,7 +92,7 @@ class DenseReader:
             ) from error
 
     def __repr__(self) -> str:
-        return f"DenseReader({descriptor_size(self.norm, self.dimension)})"
+        return f"DenseReader({descriptor_size(self.norm, self.dimension)}, {self.precision})"
 
     def read(self, image: ImageLike) -> ImageMaps:
         """Reads an image that `as_grey` takes."""
@@ -96,17 +100,19 @@ class DenseReader:
         mean, deviation = (float(value[0, 0]) for value in cv2.meanStdDev(image))
         statistics = np.array([[mean, deviation]], np.float32)
         below, right = (-side % self._strides[-1] for side in image.shape)
-        padded = np.pad(
-            image.astype(np.float32), [(0, below), (0, right)], constant_values=np.float32(mean)
-        )
+        padded = np.full((image.shape[0] + below, image.shape[1] + right), mean, np.float32)
+        padded[: image.shape[0], : image.shape[1]] = image
         maps: dict[int, np.ndarray] = {}
         with self._readers.lock:
             for rows, columns in itertools.product(*map(self._tiles, padded.shape)):
                 read = self._run(padded[rows.read, columns.read], statistics)
                 for stride in (1, *self._strides):
                     tile = read["scores" if stride == 1 else f"features{stride}"][0]
+                    height, width = (side // stride for side in padded.shape)
+                    if tile.shape[:2] == (height, width):
+                        maps[stride] = tile
+                        continue
                     if stride not in maps:
-                        height, width = (side // stride for side in padded.shape)
                         maps[stride] = np.empty((height, width, tile.shape[-1]), np.float32)
                     inner = tile[rows.inside(stride), columns.inside(stride)]
                     maps[stride][rows.kept(stride), columns.kept(stride)] = inner
@@ -192,12 +198,24 @@ def sample_map(features: np.ndarray, cells: np.ndarray) -> np.ndarray:
 
     Beyond the outermost centres they are those of the border.
     """
-    limits = np.array(features.shape[1::-1]) - 1
+    height, width, channels = features.shape
+    limits = np.array([width, height]) - 1
     cells = np.clip(cells, 0, limits)
     corner = np.minimum(cells.astype(int), np.maximum(limits - 1, 0))
     right, down = (cells - corner).astype(np.float32).T[..., np.newaxis]
-    x, y = corner.T
-    next_x, next_y = np.minimum(corner + 1, limits).T
-    above = features[y, x] + right * (features[y, next_x] - features[y, x])
-    below = features[next_y, x] + right * (features[next_y, next_x] - features[next_y, x])
-    return above + down * (below - above)
+    values = features.reshape(-1, channels)
+    index = corner[:, 1] * width + corner[:, 0]
+
+    def along(index: np.ndarray) -> np.ndarray:
+        one = values.take(index, axis=0)
+        two = values.take(index + min(width - 1, 1), axis=0)
+        two -= one
+        two *= right
+        two += one
+        return two
+
+    above, below = along(index), along(index + min(height - 1, 1) * width)
+    below -= above
+    below *= down
+    below += above
+    return below

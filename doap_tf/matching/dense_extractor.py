@@ -44,6 +44,8 @@ class DenseExtractor(Feature2D):
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
         oriented: Whether the patches of a context network follow the dominant gradient or stand
             upright; the others have none.
+        precision: Of a network that ships, `"int8"`, `"float16"` or `"float32"`; files compute in
+            what they were exported in.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class DenseExtractor(Feature2D):
         max_keypoints: int | None = 8192,
         max_image_size: int | None = None,
         oriented: bool = True,
+        precision: str | None = None,
     ):
         for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):
             if number is not None and number < 0:
@@ -59,7 +62,11 @@ class DenseExtractor(Feature2D):
         self.name = str(model)
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
-        self._reader = from_pretrained(model) if self.name in ENTRIES else DenseReader(model)
+        self._reader = (
+            from_pretrained(model, precision=precision)
+            if self.name in ENTRIES or precision
+            else DenseReader(model)
+        )
         if not isinstance(self._reader, DenseReader):
             raise InputError(f"{model} reads patches, not whole images: use DescriptorExtractor.")
         self.oriented = oriented and self._reader.patch_size is not None
@@ -128,6 +135,7 @@ class DenseExtractor(Feature2D):
         return {
             "descriptor": self.name,
             "weights_sha256": self._reader.weights_sha256,
+            "precision": self._reader.precision,
             "max_keypoints": self.max_keypoints,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
             **({"oriented": self.oriented} if self._reader.patch_size else {}),

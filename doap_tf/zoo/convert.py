@@ -6,7 +6,6 @@ python -m doap_tf.zoo.convert PRECISION WEIGHTS FILE [WEIGHTS FILE ...]
 import sys
 
 from doap_tf import files
-from doap_tf.errors import InputError
 from doap_tf.export.dense_tflite import convert_dense_to_tflite
 from doap_tf.export.tflite import calibration_patches, convert_to_tflite
 from doap_tf.networks.dense_network import DenseNetwork
@@ -25,9 +24,7 @@ def main(precision: str, *paths: str) -> None:
 
 def _converted(network: DescriptorNetwork | DenseNetwork, precision: str) -> bytes:
     if isinstance(network, DenseNetwork):
-        if precision != "float32":
-            raise InputError(f"networks of whole images compute in float32, not {precision}.")
-        return convert_dense_to_tflite(network)
+        return convert_dense_to_tflite(network, precision=precision)
     patches = None
     if precision == "int8":
         size = network.input_size

@@ -29,7 +29,7 @@ _REQUIRED = ("describe", "norm", "dimension")
 
 
 def from_pretrained(
-    name_or_path: str | os.PathLike, backend: str = "auto", precision: str = "float32"
+    name_or_path: str | os.PathLike, backend: str = "auto", precision: str | None = None
 ) -> Any:
     """Loads a network, or a handcrafted descriptor.
 
@@ -43,9 +43,10 @@ def from_pretrained(
             `"keras"`; by default Keras where there is an NVIDIA GPU that `CUDA_VISIBLE_DEVICES`
             does not hide, and LiteRT elsewhere. Both compute in float32. Files are run by what
             they were made for.
-        precision: `"float32"`, or of a descriptor that ships, run by LiteRT, `"float16"` or
-            `"int8"`, whose ranges are taken from photographs of scikit-image: faster on CPUs with
-            instructions for it, and descriptors that differ a little.
+        precision: `"float32"`, `"float16"` or `"int8"`, whose ranges are taken from photographs of
+            scikit-image: faster on CPUs with instructions for it, and descriptors that differ a
+            little. Of what ships, run by LiteRT; by default networks of whole images compute in
+            int8 and descriptors of patches in float32.
 
     Returns:
         A `doap_tf.Descriptor`; for a name of `HANDCRAFTED` that `HandcraftedDescriptor`; for a
@@ -53,17 +54,18 @@ def from_pretrained(
         `doap_tf.features.dense_reader.DenseReader`; for a name from elsewhere what was registered.
     """
     check_choice("backend", backend, BACKENDS)
-    check_choice("precision", precision, PRECISIONS)
+    if precision is not None:
+        check_choice("precision", precision, PRECISIONS)
     entry = ENTRIES.get(str(name_or_path))
     if entry and entry.kind == "descriptor" and not entry.load:
-        return _shipped_descriptor(entry, backend, precision)
+        return _shipped_descriptor(entry, backend, precision or "float32")
     if entry and entry.load:
         loaded = entry.load()
     elif str(name_or_path) in HANDCRAFTED:
         loaded = HANDCRAFTED[str(name_or_path)]
     else:
-        loaded = _load_file(_shipped_file(entry) if entry else _existing(name_or_path))
-    if precision not in ("float32", getattr(loaded, "precision", "float32")):
+        loaded = _load_file(_shipped_file(entry, precision) if entry else _existing(name_or_path))
+    if precision not in (None, getattr(loaded, "precision", "float32")):
         raise InputError(
             f"{name_or_path} computes in {getattr(loaded, 'precision', 'float32')}, not "
             f"{precision}: `export_main.py` makes .tflite files that do."
@@ -154,9 +156,9 @@ def _shipped_descriptor(entry: Entry, backend: str, precision: str) -> Descripto
     return Descriptor(load_keras(entry.name))
 
 
-def _shipped_file(entry: Entry) -> pathlib.Path:
+def _shipped_file(entry: Entry, precision: str | None) -> pathlib.Path:
     if entry.kind == "extractor":
-        return tflite_files.tflite_file(entry.name)
+        return tflite_files.tflite_file(entry.name, precision or "int8")
     return entry.file(".tflite")
 
 

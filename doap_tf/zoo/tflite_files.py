@@ -8,20 +8,22 @@ import sys
 import tempfile
 from collections.abc import Mapping
 
-from doap_tf import catalogue
+from doap_tf import catalogue, tflite_metadata
 from doap_tf.catalogue import Entry
 from doap_tf.errors import InputError
 from doap_tf.files import contents_sha256, write_atomically
+from doap_tf.tflite_quantization import quantize
 from doap_tf.zoo.graph_files import is_of, remove_weights, restore_weights
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 
 #: The code that a converted network depends on; a test compares it with what `convert` imports.
 CODE = (
-    *("networks/convolution", "networks/dense_network", "networks/descriptor_network"),
-    *("networks/fast_trunk", "networks/l2net", "networks/network_file"),
-    *("networks/spatial_transformer", "networks/trunk", "export/dense_tflite"),
-    *("export/inference_network", "export/model_card", "export/tflite", "zoo/convert"),
+    *("networks/context_network", "networks/convolution", "networks/dense_network"),
+    *("networks/descriptor_network", "networks/fast_trunk", "networks/l2net"),
+    *("networks/network_file", "networks/spatial_transformer", "networks/trunk"),
+    *("export/dense_tflite", "export/inference_network", "export/model_card"),
+    *("export/point_description", "export/tflite", "tflite_quantization", "zoo/convert"),
 )
 _CONVERTED = ("descriptor", "extractor")
 _DIGITS = 16  # of a hash in the name of a file
@@ -30,9 +32,10 @@ _DIGITS = 16  # of a hash in the name of a file
 def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
     """The .tflite file of a descriptor or network of whole images that ships, made on first use.
 
-    It is kept in `$XDG_CACHE_HOME/doap_tf`, by default `~/.cache/doap_tf`. In float32 it is put
-    together from `NAME.graph.tflite` and the weights, at once; otherwise, or if these do not belong
-    together, TensorFlow converts the network.
+    It is kept in `$XDG_CACHE_HOME/doap_tf`, by default `~/.cache/doap_tf`. In float32, and a
+    network of whole images in int8 too, it is put together from `NAME.graph.tflite` and the
+    weights, at once; otherwise, or if these do not belong together, TensorFlow converts the
+    network.
 
     Raises:
         OSError: The cache cannot be written.
@@ -42,9 +45,14 @@ def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
     cached = pathlib.Path(cache) / "doap_tf" / _file_name(entry, precision)
     if cached.exists():
         return cached
-    if precision == "float32" and _has_graph(entry):
+    at_once = ("float32", "int8") if entry.kind == "extractor" else ("float32",)
+    if precision in at_once and _has_graph(entry):
+        model = restore_weights(_graph(entry).read_bytes(), entry.weights)
+        if precision == "int8":
+            metadata = {**tflite_metadata.read(model), "precision": precision}
+            model = tflite_metadata.attach(quantize(model), metadata)
         with write_atomically(cached) as temporary:
-            temporary.write_bytes(restore_weights(_graph(entry).read_bytes(), entry.weights))
+            temporary.write_bytes(model)
         return cached
     if importlib.util.find_spec("tensorflow") is None:
         raise InputError(

@@ -125,7 +125,7 @@ def test_paths_are_known_everywhere(model):
 
 def test_names_of_the_catalogue_are_known(model, extractor, monkeypatch):
     monkeypatch.setitem(ENTRIES, "doap-dense", Entry("doap-dense", "extractor"))
-    monkeypatch.setattr(tflite_files, "tflite_file", lambda name: model)
+    monkeypatch.setattr(tflite_files, "tflite_file", lambda name, precision: model)
     named = doap_tf.DescriptorExtractor("doap-dense", max_keypoints=300)
     assert isinstance(named, DenseExtractor)
     expected = extractor.settings() | {"descriptor": "doap-dense"}
