@@ -22,6 +22,7 @@ files NAME.camera of Strecha's benchmark.
 What --folder holds is not computed again.
 """
 
+import hashlib
 import pathlib
 import shutil
 import subprocess
@@ -40,6 +41,7 @@ from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
 from doap_tf.evaluation.image_model import load_extractor
 from doap_tf.evaluation.two_view_scores import bootstrap_interval
+from doap_tf.files import contents_sha256
 from doap_tf.readers.colmap_model import Model, read_model
 
 FLAGS = flags.FLAGS
@@ -113,12 +115,13 @@ def main(argv: Sequence[str]) -> None:
         ) as pipeline:
             outcome = pipeline.run(images, matching.exhaustive_pairs)
             pipeline.write(images, outcome, ["colmap"], matching.Cameras(images, "single"))
+            maps = folder / f"maps-{contents_sha256(folder / 'database.db')[:16]}"
             if reference is None:
-                whole = _map(folder, "all", outcome.names)
+                whole = _map(maps, outcome.names)
                 if whole is None:
                     raise InputError(f"COLMAP found no model of {FLAGS.images} with {name}.")
                 reference = _cameras(whole)
-            errors = _errors_of_all(pipeline.store, folder, outcome, reference)
+            errors = _errors_of_all(pipeline.store, maps, outcome, reference)
         rows[name] = _row(errors)
     print(Table(rows, "").markdown())
 
@@ -141,7 +144,7 @@ def _cameras(model: Model) -> Reference:
 
 def _errors_of_all(
     store: matching.MatchStore,
-    folder: pathlib.Path,
+    maps: pathlib.Path,
     outcome: matching.Outcome,
     reference: Reference,
 ) -> np.ndarray:
@@ -152,7 +155,7 @@ def _errors_of_all(
     for group in range(groups):
         left_out = names[group::groups]
         others = [name for name in names if name not in left_out]
-        model = _map(folder, f"without-{group}", others)
+        model = _map(maps, others)
         for name in left_out:
             if name not in reference:
                 continue
@@ -160,20 +163,23 @@ def _errors_of_all(
             errors.append(_errors(pose, name, model, reference))
             found = f"{pose.inliers} inliers" if pose else "not localised"
             position, rotation = errors[-1]
-            print(f"{folder.name} {name}: {found}, {position:.2f} ‰, {rotation:.3f}°", flush=True)
+            print(
+                f"{maps.parent.name} {name}: {found}, {position:.2f} ‰, {rotation:.3f}°", flush=True
+            )
     return np.array(errors)
 
 
-def _map(folder: pathlib.Path, kind: str, names: Sequence[str]) -> Model | None:
+def _map(maps: pathlib.Path, names: Sequence[str]) -> Model | None:
     """Returns COLMAP's model of most of these photographs; None if it finds none."""
-    output = folder / kind
+    listed = "\n".join(names)
+    output = maps / hashlib.sha256((listed + FLAGS.mapper_options).encode()).hexdigest()[:16]
     if not output.exists():
-        temporary = folder / f"{kind}.unfinished"
+        temporary = maps / "unfinished"
         shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir()
-        (folder / "names.txt").write_text("\n".join(names), "utf-8")
-        command = ["colmap", "mapper", "--database_path", folder / "database.db"]
-        command += ["--image_path", FLAGS.images, "--image_list_path", folder / "names.txt"]
+        temporary.mkdir(parents=True)
+        (maps / "names.txt").write_text(listed, "utf-8")
+        command = ["colmap", "mapper", "--database_path", maps.parent / "database.db"]
+        command += ["--image_path", FLAGS.images, "--image_list_path", maps / "names.txt"]
         command += ["--output_path", temporary, *FLAGS.mapper_options.split()]
         subprocess.run(list(map(str, command)), capture_output=True)
         temporary.rename(output)
