@@ -65,6 +65,7 @@ flags.DEFINE_string(
 _MIN_CAMERAS = 3  # of a map
 _MIN_INLIERS = 12  # of a pose that is believed
 _ITERATIONS = 10_000
+_CAMERA_NUMBERS = 26  # of a .camera file: matrix, three zeros, rotation, centre, size
 
 
 class Pose(NamedTuple):
@@ -119,7 +120,10 @@ def main(argv: Sequence[str]) -> None:
             if reference is None:
                 whole = _map(maps, outcome.names)
                 if whole is None:
-                    raise InputError(f"COLMAP found no model of {FLAGS.images} with {name}.")
+                    raise InputError(
+                        f"COLMAP found no model of {FLAGS.images} with {name}: give more "
+                        "photographs, another first model or other --mapper_options."
+                    )
                 reference = _cameras(whole)
             errors = _errors_of_all(pipeline.store, maps, outcome, reference)
         rows[name] = _row(errors)
@@ -132,7 +136,10 @@ def _read_reference(folder: pathlib.Path) -> Reference:
         return _cameras(read_model(folder, FLAGS.images))
     cameras = {}
     for path in surveyed:
-        numbers = np.array(path.read_text().split(), np.float64)
+        try:
+            numbers = np.array(path.read_text("utf-8").split(), np.float64).reshape(_CAMERA_NUMBERS)
+        except ValueError as error:
+            raise InputError(f"{path} must hold {_CAMERA_NUMBERS} numbers ({error}).") from error
         # After the matrix and three zeros: the axes of the camera as columns, and its centre.
         cameras[path.stem] = Camera(numbers[12:21].reshape(3, 3).T, numbers[21:24])
     return cameras
@@ -166,6 +173,8 @@ def _errors_of_all(
             print(
                 f"{maps.parent.name} {name}: {found}, {position:.2f} ‰, {rotation:.3f}°", flush=True
             )
+    if not errors:
+        raise InputError(f"the reference has none of the photographs in {FLAGS.images}.")
     return np.array(errors)
 
 
