@@ -10,7 +10,8 @@ seed. Scores are means over the seeds at that rate, ± the largest deviation fro
 Records of train_main.py: one row per recipe with the scores of its seeds.
 
 Scores of image pairs, of match_pairs.py and of evaluate_main.py's benchmarks of images: means
-over the pairs with 95 % intervals, and differences from --baseline on the same pairs.
+over the pairs with 95 % intervals, and differences from --baseline on the same pairs. Areas under
+curves are means over the seeds of the estimator, in per cent.
 
 Every line tells its git_revision. "committed with …" names the commit that brought a line which was
 measured before revisions were kept.
@@ -33,7 +34,7 @@ from doap_tf import command_line
 from doap_tf.drawing.pictures import render, write_picture
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
-from doap_tf.evaluation.two_view_scores import bootstrap_interval
+from doap_tf.evaluation.two_view_scores import area_under_curve, bootstrap_interval
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
@@ -53,7 +54,6 @@ _DENSE_SCORES = {
     "webcams_keypoints": "webcams, keypoints",
 }
 _PARTS = ("validation", "test")
-_OF_PAIRS = {"distinct": "right matches at distinct places", "share": "share of right matches"}
 
 # What may differ between the seeds of a recipe.
 _BESIDE = ("seed", "checkpoint_every", "validate_every", "log_every")
@@ -76,6 +76,10 @@ def main(argv: Sequence[str]) -> None:
             )
     if runs and "config" in runs[0]:
         print(records_table(runs))
+        return
+    if runs and "pairs" in runs[0]:
+        for title, table_of_models in pipeline_tables(runs, FLAGS.baseline).items():
+            print(f"\n{title}\n\n{table_of_models}")
         return
     if runs and not runs[0].keys().isdisjoint(("pair", "benchmark")):
         for title, values in pair_scores(runs).items():
@@ -147,12 +151,6 @@ def pair_scores(records: Runs) -> dict[str, dict[str, np.ndarray]]:
     """Returns scores [N] of the pairs of image sequences by title and model."""
     scores: dict[str, dict[str, dict[str, float]]] = {}
     for record in records:
-        if "pairs" in record:
-            for key, title in _OF_PAIRS.items():
-                values = {pair: found[key] for pair, found in record["pairs"].items()}
-                title += f", {record['benchmark']} of {record['split']}"
-                scores.setdefault(title, {})[record["model"]] = values
-            continue
         if "benchmark" in record:
             for name, value in _flattened(record["scores"]):
                 if re.search(r", 1-\d$", name):
@@ -176,6 +174,65 @@ def pair_scores(records: Runs) -> dict[str, dict[str, np.ndarray]]:
         }
         for title, by_model in scores.items()
     }
+
+
+def pipeline_tables(records: Runs, baseline: str | None) -> dict[str, str]:
+    """Returns a Markdown table for every benchmark of images: one row per model."""
+    tables: dict[str, dict[str, dict[str, Any]]] = {}
+    for record in records:
+        tables.setdefault(f"{record['benchmark']} of {record['split']}", {})[record["model"]] = (
+            record
+        )
+    return {title: _pipeline_table(models, baseline) for title, models in tables.items()}
+
+
+def _pipeline_table(models: dict[str, dict[str, Any]], baseline: str | None) -> str:
+    first = models.get(baseline or "") or next(iter(models.values()))
+    areas = [name for name in first["scores"]["all"] if name.startswith("AUC")]
+    middle = areas[len(areas) // 2]
+    limit = float(middle.split()[1].rstrip("°"))
+    errors, of_first = np.stack([_errors(each) for each in models.values()]), _errors(first)
+    places = {name: _places(each) for name, each in models.items()}
+
+    def statistic(rows: np.ndarray) -> np.ndarray:
+        own = 100 * area_under_curve(errors[..., rows], limit).mean(axis=-1)
+        return np.stack([own, own - 100 * area_under_curve(of_first[:, rows], limit).mean()])
+
+    gains = statistic(np.arange(errors.shape[-1]))[1]
+    (low, low_gain), (high, high_gain) = bootstrap_interval(statistic, errors.shape[-1])
+    rows = {}
+    for number, (model, record) in enumerate(models.items()):
+        groups = record["scores"] if len(record["scores"]) > 2 else {"all": record["scores"]["all"]}
+        row = {
+            group: " / ".join(f"{100 * scores[name]:.1f}" for name in areas)
+            for group, scores in groups.items()
+        }
+        row[f"95 % of {middle}"] = f"{low[number]:.1f}–{high[number]:.1f}"
+        if record is not first:
+            row["difference"] = (
+                f"{gains[number]:+.1f} ({low_gain[number]:+.1f} to {high_gain[number]:+.1f})"
+            )
+            row["difference in places"] = _mean(places[model] - _places(first), "+.0f", " to ")
+        for name, share in record["scores"]["all"].items():
+            if name not in areas:
+                row[name] = f"{100 * share:.1f}"
+        row["places"] = f"{places[model].mean():.0f}"
+        for name, form in (("threshold [px]", "g"), ("CPU seconds", ".2f")):
+            if name in record["measures"]:
+                row[name] = f"{record['measures'][name]:{form}}"
+        rows[model] = row
+    return Table(rows, f"{errors.shape[-1]} pairs").markdown()
+
+
+def _places(record: dict[str, Any]) -> np.ndarray:
+    """Returns the numbers [N] of right matches at distinct places."""
+    return np.array([pair["distinct"] for pair in record["pairs"].values()], float)
+
+
+def _errors(record: dict[str, Any]) -> np.ndarray:
+    """Returns the errors [S, N] of a record, infinite where nothing was estimated."""
+    errors = [pair["errors"] for pair in record["pairs"].values()]
+    return np.array([[np.inf if e is None else e for e in each] for each in errors]).T
 
 
 def pairs_table(values: dict[str, np.ndarray], baseline: str) -> str:

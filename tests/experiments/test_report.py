@@ -46,7 +46,7 @@ def test_seeds_of_a_recipe_share_a_row_and_repetitions_do_not(tmp_path):
 def test_records_of_the_pages_are_printed(path):
     done = report(path)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"\| 0\.\d{3}", done.stdout)
+    assert re.search(r"\| \d+\.\d", done.stdout)
 
 
 def test_image_pairs_are_compared_pair_by_pair(tmp_path):
