@@ -99,4 +99,4 @@ test-web: browser page
 	@npm --prefix web test --silent
 
 clean:
-	rm -rf .venv build dist *.egg-info runs web/dist web/node_modules web/public/models web/public/samples web/screenshots
+	rm -rf .venv build dist *.egg-info runs web/dist web/node_modules web/public/models web/public/samples web/tests/fixture.json web/tests/relit web/screenshots

@@ -4,8 +4,8 @@
 
 `public/models` gets the .tflite files of `export_main.py` that browsers can run, those of fixed
 shapes, and `index.json`, the list that the page offers. `public/samples` gets two views of a
-photograph of scikit-image and the homography between them. `tests/fixture.json` holds what Python
-computes from the samples, for `make test-web`.
+photograph of scikit-image and the homography between them. For `make test-web`, `tests/relit` gets
+two views in different light, and `tests/fixture.json` holds what Python computes from all four.
 """
 
 import base64
@@ -21,12 +21,17 @@ import numpy as np
 import skimage.data
 
 from doap_tf import tflite_metadata
+from doap_tf.appearance import Appearance, Effect
+from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.descriptors.litert_backend import LiteRTBackend
+from doap_tf.export import convert_dense_to_tflite
 from doap_tf.features.cutting import Pyramid
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import angles, radii
 from doap_tf.matching import (
+    DenseExtractor,
     DescriptorExtractor,
+    Features,
     NearestNeighbours,
     PairMatches,
     Verifier,
@@ -37,11 +42,16 @@ from doap_tf.matching import (
     match_features,
     write_matches,
 )
+from doap_tf.matching.dense_extractor import LEVELS
 from doap_tf.matching.verdict import RELIABLE_EVIDENCE
 from doap_tf.metrics import NORM_HAMMING
+from doap_tf.networks import DenseNetwork
 from doap_tf.readers.images import as_grey, read_image
+from doap_tf.zoo import load_keras
 
-#: Binary networks that ship; the first is the page's default.
+#: The network of whole images, the page's default, the largest image it reads, points at once.
+DENSE, WIDTH, HEIGHT, ROWS = "doap-dense-small-256b", 768, 576, 100
+#: Networks of patches that ship; bits, as all of the page.
 NETWORKS = ("doap-fast-256b", "doap-tiny-256b", "doap-mobile-256b", "doap-256b")
 PRECISIONS = ("float32", "float16", "int8")
 BATCH = 64
@@ -49,7 +59,7 @@ TILE = 128  # pixels each way that the detector's network scores at once
 
 WEB = pathlib.Path(__file__).parent
 MODELS, SAMPLES = WEB / "public" / "models", WEB / "public" / "samples"
-FIXTURE = WEB / "tests" / "fixture.json"
+RELIT, FIXTURE = WEB / "tests" / "relit", WEB / "tests" / "fixture.json"
 _KEYPOINTS, _PATCHES, _RATIO = 800, 256, 0.9
 
 
@@ -58,13 +68,25 @@ def export_models() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         _export("learned", folder, f"--image_sizes={TILE}x{TILE}")
         detector = _entry(pathlib.Path(folder, f"learned-{TILE}x{TILE}.tflite"))
-        networks = []
+        networks = [_export_dense(folder)]
         for name in NETWORKS:
             _export(name, folder, f"--batch_sizes={BATCH}", f"--precisions={','.join(PRECISIONS)}")
             for precision in PRECISIONS:
                 path = pathlib.Path(folder, f"{name}-{precision}-batch{BATCH}.tflite")
-                networks.append({"name": name, **_entry(path)})
+                networks.append({"name": name, "reads": "patches", **_entry(path)})
     return {"detector": detector, "networks": networks}
+
+
+def _export_dense(folder: str) -> dict:
+    """One file for the levels of the largest images, landscape and portrait; they share weights."""
+    stride, sizes = DenseNetwork.stride, []
+    for level in range(LEVELS):
+        height, width = (-(-side // (stride << level)) * stride for side in (HEIGHT, WIDTH))
+        sizes += [(height, width), (width, height)]
+    network = load_keras(DENSE, DenseNetwork)
+    path = pathlib.Path(folder, f"{DENSE}-float32.tflite")
+    path.write_bytes(convert_dense_to_tflite(network, list(dict.fromkeys(sizes)), ROWS))
+    return {"name": DENSE, "reads": "images", **_entry(path)}
 
 
 def _export(model: str, folder: str, *flags: str) -> None:
@@ -89,18 +111,41 @@ def make_samples() -> None:
     homography = cv2.getPerspectiveTransform(seen, corners)
     second = cv2.warpPerspective(first, homography, (width, height), flags=cv2.INTER_CUBIC)
     second = cv2.convertScaleAbs(second, alpha=0.75, beta=20)
-    SAMPLES.mkdir(parents=True, exist_ok=True)
+    _write_pair(SAMPLES, first, second, homography)
+
+
+def make_relit_pair() -> None:
+    """Writes tests/relit: a part of coffee as large as images of the dense network, and a view of
+    it in other light."""
+    photograph = cv2.cvtColor(skimage.data.coffee(), cv2.COLOR_RGB2GRAY)[:, :533]
+    first = cv2.resize(photograph, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC)
+    homography = np.array([[0.92, -0.12, 70], [0.1, 0.95, -20], [5e-5, -4e-5, 1]])
+    second = cv2.warpPerspective(first, homography, (WIDTH, HEIGHT), borderMode=cv2.BORDER_REFLECT)
+    light = Appearance.only(light_field=Effect(), tone_curve=Effect(), shadow=Effect())
+    _write_pair(
+        RELIT, first, change_appearance(second, light, np.random.default_rng(0)), homography
+    )
+
+
+def _write_pair(
+    folder: pathlib.Path, first: np.ndarray, second: np.ndarray, homography: np.ndarray
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     for name, image in (("one", first), ("two", second)):
-        cv2.imwrite(str(SAMPLES / f"{name}.jpg"), image, [cv2.IMWRITE_JPEG_QUALITY, 88])
-    _write(SAMPLES / "truth.json", {"homography": homography.tolist()})
+        cv2.imwrite(str(folder / f"{name}.jpg"), image, [cv2.IMWRITE_JPEG_QUALITY, 88])
+    _write(folder / "truth.json", {"homography": homography.tolist()})
+
+
+def _read_pair(folder: pathlib.Path) -> list[np.ndarray]:
+    return [as_grey(read_image(folder / f"{name}.jpg")) for name in ("one", "two")]
 
 
 def make_fixture(entries: list[dict]) -> None:
     """Writes tests/fixture.json for networks of the list."""
-    images = [as_grey(read_image(SAMPLES / f"{name}.jpg")) for name in ("one", "two")]
+    images = _read_pair(SAMPLES)
     found = [detect(image, "learned", _KEYPOINTS) for image in images]
     patches, networks = {}, []
-    for entry in entries:
+    for entry in (entry for entry in entries if entry["reads"] == "patches"):
         extent = f"{entry['input_size']} pixels, magnification {entry['magnification']:g}"
         if extent not in patches:
             patches[extent] = [
@@ -126,6 +171,7 @@ def make_fixture(entries: list[dict]) -> None:
     matcher, verifier = NearestNeighbours("mutual_ratio"), Verifier()
     features = [extractor.extract(image) for image in images]
     pair = match_features(*features, matcher, verifier)
+    dense = DenseExtractor(DENSE, _KEYPOINTS, precision="float32")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "matches.json")
         write_matches(path, pair, all_settings(extractor, matcher, verifier))
@@ -139,12 +185,22 @@ def make_fixture(entries: list[dict]) -> None:
             "ratio": _RATIO,
             "default": NETWORKS[0],
             "networks": networks,
+            "dense": {
+                "samples": [_described(dense.extract(image)) for image in images],
+                "relit": [_described(dense.extract(image)) for image in _read_pair(RELIT)],
+            },
             "verdicts": _verdicts(pair),
             "reliable_evidence": RELIABLE_EVIDENCE,
             "record_keys": list(record),
             "settings_keys": list(record["settings"]),
         },
     )
+
+
+def _described(features: Features) -> dict:
+    """Keypoints as rows of x, y and radius, and packed bits."""
+    rows = np.column_stack([features.points, radii(features.frames)])
+    return {"keypoints": rows.round(5).tolist(), "descriptors": _base64(features.descriptors)}
 
 
 def _verdicts(pair: PairMatches) -> list[dict]:
@@ -184,5 +240,6 @@ def _write(path: pathlib.Path, record: dict) -> None:
 if __name__ == "__main__":
     models = export_models()
     make_samples()
+    make_relit_pair()
     make_fixture(models["networks"])
     _write(MODELS / "index.json", models)  # last: with it, all is there

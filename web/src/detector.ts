@@ -3,15 +3,12 @@
 import { blur, type Grey, mirrored, newGrey, resize, rounded } from "./grey";
 import type { Keypoint } from "./keypoints";
 import type { DetectorEntry } from "./manifest";
+import { scoreMaxima } from "./maxima";
 import type { Network } from "./network";
 
 // doap_tf/features/keypoint_maxima.py
 const STEP = Math.SQRT2;
 const SMALLEST_SIDE = 32;
-const SMOOTHING = 1.3;
-const RADIUS = 2;
-const BORDER = 4;
-const TEXTURE = 11;
 const THRESHOLD = 0;
 const BLUR = 0.6;
 
@@ -20,10 +17,7 @@ export async function detect(image: Grey, network: Network, entry: DetectorEntry
   const found: Keypoint[] = [];
   let radius = entry.radius;
   for (const level of pyramid(image)) {
-    const scores = blur(await scoresOf(level, network, entry), SMOOTHING, mirrored);
-    for (const { x, y, score } of maxima(scores)) {
-      // Where there is nothing to see, scores only repeat the blocks of the network.
-      if (!isTextured(level, Math.round(x), Math.round(y))) continue;
+    for (const { x, y, score } of scoreMaxima(level, await scoresOf(level, network, entry), THRESHOLD)) {
       found.push({
         x: ((x + 0.5) * image.width) / level.width - 0.5,
         y: ((y + 0.5) * image.height) / level.height - 0.5,
@@ -76,50 +70,4 @@ async function scoresOf(image: Grey, network: Network, entry: DetectorEntry): Pr
     }
   }
   return scores;
-}
-
-/** Places above the threshold that exceed all neighbours, refined by a paraboloid. */
-function* maxima({ width, height, pixels }: Grey) {
-  for (let row = BORDER; row < height - BORDER; row++) {
-    for (let column = BORDER; column < width - BORDER; column++) {
-      const i = row * width + column;
-      const score = pixels[i];
-      if (!(score > THRESHOLD) || !isMaximum(pixels, i, width)) continue;
-      const dx = (pixels[i + 1] - pixels[i - 1]) / 2;
-      const dy = (pixels[i + width] - pixels[i - width]) / 2;
-      const dxx = pixels[i - 1] + pixels[i + 1] - 2 * score;
-      const dyy = pixels[i - width] + pixels[i + width] - 2 * score;
-      const dxy =
-        (pixels[i - width - 1] - pixels[i - width + 1] - pixels[i + width - 1] + pixels[i + width + 1]) / 4;
-      const determinant = Math.max(dxx * dyy - dxy ** 2, 1e-6);
-      const right = (dxy * dy - dyy * dx) / determinant;
-      const down = (dxy * dx - dxx * dy) / determinant;
-      yield { x: column + clip(right), y: row + clip(down), score };
-    }
-  }
-}
-
-function isMaximum(pixels: Float32Array, i: number, width: number): boolean {
-  for (let down = -RADIUS; down <= RADIUS; down++) {
-    for (let right = -RADIUS; right <= RADIUS; right++) {
-      const other = i + down * width + right;
-      if (other !== i && pixels[other] >= pixels[i]) return false;
-    }
-  }
-  return true;
-}
-
-function clip(offset: number): number {
-  return Math.min(Math.max(offset, -0.5), 0.5);
-}
-
-function isTextured(image: Grey, x: number, y: number): boolean {
-  const half = TEXTURE >> 1;
-  const here = image.pixels[y * image.width + x];
-  for (let row = Math.max(0, y - half); row <= Math.min(image.height - 1, y + half); row++) {
-    for (let column = Math.max(0, x - half); column <= Math.min(image.width - 1, x + half); column++) {
-      if (image.pixels[row * image.width + column] !== here) return true;
-    }
-  }
-  return false;
 }

@@ -1,17 +1,36 @@
 /** Keypoints and descriptors of one photograph, computed as far as they are asked for and kept. */
 
 import { Pyramid } from "./cutting";
+import { DenseReading } from "./dense";
 import { detect } from "./detector";
 import { type Grey, greyOf } from "./grey";
 import type { Keypoint } from "./keypoints";
-import type { DetectorEntry, NetworkEntry } from "./manifest";
+import type { DenseEntry, DetectorEntry, NetworkEntry, PatchEntry } from "./manifest";
 import type { Network } from "./network";
 import { dominantAngle } from "./orientation";
 import type { Stopwatch } from "./stopwatch";
 
+export interface Detector {
+  network: Network;
+  entry: DetectorEntry;
+}
+
+export interface Features {
+  keypoints: Keypoint[];
+  /** Bits of the keypoints, as 32-bit words. */
+  rows: Uint32Array;
+}
+
+/** The strongest keypoints, and what describes those from one number to another by packed bits. */
+interface Found {
+  keypoints: Keypoint[];
+  describe: (start: number, stop: number) => Promise<Uint8Array>;
+}
+
 export class PhotographFeatures {
   private keypoints: Keypoint[] | null = null;
   private oriented = 0;
+  private readonly readings = new Map<string, DenseReading>();
   private readonly descriptors = new Map<string, Uint8Array>();
   private readonly grey: Grey;
   private readonly pyramid: Pyramid;
@@ -21,35 +40,60 @@ export class PhotographFeatures {
     this.pyramid = new Pyramid(this.grey);
   }
 
-  /** The strongest keypoints, turned to their dominant gradients. */
-  async detect(count: number, network: Network, entry: DetectorEntry, watch: Stopwatch): Promise<Keypoint[]> {
-    this.keypoints ??= await watch.time("detect", () => detect(this.grey, network, entry));
+  /** Finds keypoints and describes them; a network of patches needs a detector. */
+  async extract(
+    count: number,
+    network: Network,
+    entry: NetworkEntry,
+    detector: () => Promise<Detector>,
+    watch: Stopwatch,
+  ): Promise<Features> {
+    const { keypoints, describe } =
+      entry.reads === "images"
+        ? await this.read(count, network, entry, watch)
+        : await this.detect(count, network, entry, await detector(), watch);
+    const bytes = entry.output_dim / 8;
+    let rows = this.descriptors.get(entry.file) ?? new Uint8Array(0);
+    if (rows.length < keypoints.length * bytes) {
+      const added = await describe(rows.length / bytes, keypoints.length);
+      const extended = new Uint8Array(rows.length + added.length);
+      extended.set(rows);
+      extended.set(added, rows.length);
+      this.descriptors.set(entry.file, (rows = extended));
+    }
+    return { keypoints, rows: new Uint32Array(rows.slice(0, keypoints.length * bytes).buffer) };
+  }
+
+  private async read(count: number, network: Network, entry: DenseEntry, watch: Stopwatch): Promise<Found> {
+    const reading =
+      this.readings.get(entry.file) ??
+      (await watch.time("detect", () => DenseReading.of(this.grey, network, entry)));
+    this.readings.set(entry.file, reading);
+    return {
+      keypoints: reading.keypoints.slice(0, count),
+      describe: (start, stop) => watch.time("describe", () => reading.describe(start, stop)),
+    };
+  }
+
+  /** Keypoints are turned to their dominant gradients. */
+  private async detect(
+    count: number,
+    network: Network,
+    entry: PatchEntry,
+    detector: Detector,
+    watch: Stopwatch,
+  ): Promise<Found> {
+    this.keypoints ??= await watch.time("detect", () => detect(this.grey, detector.network, detector.entry));
     const all = this.keypoints;
     await watch.time("orient", () => {
       for (; this.oriented < Math.min(count, all.length); this.oriented++) {
         all[this.oriented].angle = dominantAngle(this.pyramid, all[this.oriented]);
       }
     });
-    return all.slice(0, count);
-  }
-
-  /** Bits of the keypoints that `detect` returned, as 32-bit words. */
-  async describe(
-    keypoints: Keypoint[],
-    network: Network,
-    entry: NetworkEntry,
-    watch: Stopwatch,
-  ): Promise<Uint32Array> {
-    const bytes = entry.output_dim / 8;
-    let rows = this.descriptors.get(entry.file) ?? new Uint8Array(0);
-    if (rows.length < keypoints.length * bytes) {
-      const added = await describeAt(this.pyramid, keypoints.slice(rows.length / bytes), network, entry, watch);
-      const extended = new Uint8Array(rows.length + added.length);
-      extended.set(rows);
-      extended.set(added, rows.length);
-      this.descriptors.set(entry.file, (rows = extended));
-    }
-    return new Uint32Array(rows.slice(0, keypoints.length * bytes).buffer);
+    return {
+      keypoints: all.slice(0, count),
+      describe: (start, stop) => describeAt(this.pyramid, all.slice(start, stop), network, entry, watch),
+    };
   }
 }
 
@@ -58,7 +102,7 @@ export async function describeAt(
   pyramid: Pyramid,
   keypoints: Keypoint[],
   network: Network,
-  entry: NetworkEntry,
+  entry: PatchEntry,
   watch: Stopwatch,
 ): Promise<Uint8Array> {
   const { input_size: size, batch_size: batch, magnification, output_dim: bits } = entry;

@@ -102,6 +102,32 @@ function mix(a: number, b: number, weight: number): number {
   return a + (b - a) * weight;
 }
 
+/** Means of the areas that become pixels, in whole grey values: OpenCV's INTER_AREA. */
+export function shrink(image: Grey, width: number, height: number): Grey {
+  const along = newGrey(width, image.height);
+  areas(image.width, width, (to, from, share) => {
+    for (let y = 0; y < image.height; y++) {
+      along.pixels[y * width + to] += share * image.pixels[y * image.width + from];
+    }
+  });
+  const result = newGrey(width, height);
+  areas(image.height, height, (to, from, share) => {
+    for (let x = 0; x < width; x++) result.pixels[to * width + x] += share * along.pixels[from * width + x];
+  });
+  return rounded(result);
+}
+
+/** Tells for every new pixel of a side which old ones it covers, and by what share of itself. */
+function areas(before: number, after: number, tell: (to: number, from: number, share: number) => void): void {
+  const length = before / after;
+  for (let to = 0; to < after; to++) {
+    for (let from = Math.floor(to * length); from < Math.min(before, (to + 1) * length); from++) {
+      const covered = Math.min(from + 1, (to + 1) * length) - Math.max(from, to * length);
+      tell(to, from, covered / length);
+    }
+  }
+}
+
 /** Whole grey values, as OpenCV's images of bytes have them. */
 export function rounded(image: Grey): Grey {
   return { ...image, pixels: image.pixels.map(Math.round) };

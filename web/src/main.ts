@@ -11,7 +11,7 @@ import type { Matched, Settings, Started } from "./protocol";
 import type { Stage } from "./stopwatch";
 import { isReliable } from "./verdict";
 
-const LIVE_SIDE = 480; // pixels of the longer side of a live picture
+const LIVE_SIDE = 384; // pixels of the longer side of a live picture
 const LIVE_KEYPOINTS = 300;
 const STAGES: Record<Stage, string> = {
   detect: "Find keypoints",

@@ -10,17 +10,34 @@ export interface DetectorEntry {
   weights_sha256: string;
 }
 
-export interface NetworkEntry {
+interface Described {
   name: string;
   file: string;
   bytes: number;
   precision: string;
-  input_size: number;
-  magnification: number;
-  batch_size: number;
   output_dim: number;
   weights_sha256: string;
 }
+
+/** A network that describes patches. */
+export interface PatchEntry extends Described {
+  reads: "patches";
+  input_size: number;
+  magnification: number;
+  batch_size: number;
+}
+
+/** A network that reads whole images. */
+export interface DenseEntry extends Described {
+  reads: "images";
+  feature_strides: number[];
+  /** Heights and widths. */
+  image_size: [number, number][];
+  /** Points that are described at once. */
+  rows: number;
+}
+
+export type NetworkEntry = PatchEntry | DenseEntry;
 
 export interface Manifest {
   detector: DetectorEntry;

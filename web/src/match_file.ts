@@ -2,7 +2,7 @@
 
 import { GEOMETRIES, type GeometryName, type Point } from "./geometries";
 import type { Keypoint } from "./keypoints";
-import type { Manifest } from "./manifest";
+import type { Manifest, PatchEntry } from "./manifest";
 import { type Matrix3, multiply, transpose } from "./matrices";
 import type { Photograph } from "./photographs";
 import { type Matched, type Settings, THRESHOLD } from "./protocol";
@@ -42,11 +42,8 @@ export function matchRecord(
       weights_sha256: network.weights_sha256,
       backend: "litert.js",
       precision: network.precision,
-      magnification: network.magnification,
-      detector: "learned",
-      detector_sha256: manifest.detector.weights_sha256,
       max_keypoints: settings.keypoints,
-      oriented: true,
+      ...(network.reads === "patches" ? patchSettings(network, manifest) : {}),
       method: settings.ratio < 1 ? "mutual_ratio" : "mutual",
       ...(settings.ratio < 1 ? { ratio: settings.ratio } : {}),
       geometry: settings.geometry,
@@ -62,6 +59,10 @@ export function matchRecord(
     inliers: matched.inliers,
     residuals,
   };
+}
+
+function patchSettings({ magnification }: PatchEntry, { detector }: Manifest): object {
+  return { magnification, detector: "learned", detector_sha256: detector.weights_sha256, oriented: true };
 }
 
 function scaleOf({ bitmap, original: [width] }: Photograph): number {

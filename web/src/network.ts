@@ -27,11 +27,10 @@ export async function startRuntime(base: string, most = MOST_THREADS): Promise<n
   return threads;
 }
 
+type Values = Float32Array | Int32Array | Uint8Array;
+
 export class Network {
-  private constructor(
-    private readonly model: CompiledModel,
-    private readonly shape: Int32Array,
-  ) {}
+  private constructor(private readonly model: CompiledModel) {}
 
   static async load(url: string): Promise<Network> {
     const response = await fetch(url);
@@ -40,17 +39,27 @@ export class Network {
       accelerator: "wasm",
       cpuOptions: { numThreads: threads },
     });
-    return new Network(model, model.getInputDetails()[0].shape);
+    return new Network(model);
   }
 
-  /** Runs one batch; the result is a copy. */
-  async run(input: Float32Array): Promise<Float32Array | Int32Array | Uint8Array> {
-    const tensor = new Tensor(input, this.shape);
-    const outputs = await this.model.run(tensor);
-    tensor.delete();
-    const values = outputs[0].toTypedArray().slice();
-    for (const output of outputs) output.delete();
-    return values;
+  /** Runs a network of one input and one output. */
+  async run(input: Float32Array): Promise<Values> {
+    const { key } = this.model;
+    const [{ name }] = this.model.getInputDetails();
+    const [output] = Object.values(await this.runSignature(key, { [name]: input }));
+    return output;
+  }
+
+  /** Runs a signature of a network that has several; the results are copies. */
+  async runSignature(signature: string, inputs: Record<string, Float32Array>): Promise<Record<string, Values>> {
+    const details = this.model.signatures[signature].getInputDetails();
+    const tensors = Object.fromEntries(
+      details.map(({ name, shape }) => [name, new Tensor(inputs[name], shape)] as const),
+    );
+    const outputs = await this.model.run(signature, tensors);
+    const values = Object.entries(outputs).map(([name, tensor]) => [name, tensor.toTypedArray().slice()] as const);
+    for (const tensor of [...Object.values(tensors), ...Object.values(outputs)]) tensor.delete();
+    return Object.fromEntries(values);
   }
 
   delete(): void {

@@ -1,6 +1,7 @@
 /** What the page and its worker say to each other. */
 
 import type { GeometryChoice } from "./geometries";
+import type { Matches } from "./hamming";
 import type { Keypoint } from "./keypoints";
 import type { Manifest } from "./manifest";
 import type { Verification } from "./ransac";
@@ -33,10 +34,11 @@ export interface Started {
   milliseconds: number;
 }
 
-export interface Matched extends Verification {
+export interface MatchedPair extends Matches, Verification {
   keypoints: [Keypoint[], Keypoint[]];
-  indices: [number, number][];
-  distances: number[];
+}
+
+export interface Matched extends MatchedPair {
   /** The second picture seen from the first, if a reliable homography was found. */
   warped: ImageBitmap | null;
   milliseconds: Partial<Record<Stage, number>>;

@@ -1,14 +1,10 @@
 /** Everything that takes time, away from the page's thread. */
 
 import { PhotographFeatures } from "./features";
-import type { Point } from "./geometries";
-import { matchBits } from "./hamming";
-import type { Keypoint } from "./keypoints";
 import { type Manifest, readManifest } from "./manifest";
 import { Network, startRuntime } from "./network";
+import { matchPair } from "./pair";
 import type { Matched, NumberedImage, Request, Started } from "./protocol";
-import { THRESHOLD } from "./protocol";
-import { verify } from "./ransac";
 import { Stopwatch } from "./stopwatch";
 import { isReliable } from "./verdict";
 import { warpOnto } from "./warp";
@@ -22,7 +18,6 @@ async function start(): Promise<Started> {
   const begin = performance.now();
   manifest = await readManifest(base);
   const threads = await startRuntime(base);
-  await opened(manifest.detector.file);
   return { manifest, threads, milliseconds: performance.now() - begin };
 }
 
@@ -41,40 +36,23 @@ async function match({ first, second, settings, warp }: Extract<Request, { kind:
   const entry = manifest.networks.find((other) => other.file === settings.network);
   if (!entry) throw new Error(`There is no network ${settings.network}.`);
   const { network, loading } = await opened(entry.file);
-  const { network: detector } = await opened(manifest.detector.file);
+  const detector = async () => ({
+    network: (await opened(manifest.detector.file)).network,
+    entry: manifest.detector,
+  });
 
   const watch = new Stopwatch();
   const features = [first, second].map(featuresOf);
   photographs = new Map([first, second].map((image, i) => [image.number, features[i]]));
-  const keypoints: Keypoint[][] = [];
-  const rows: Uint32Array[] = [];
-  for (const of of features) {
-    const found = await of.detect(settings.keypoints, detector, manifest.detector, watch);
-    keypoints.push(found);
-    rows.push(await of.describe(found, network, entry, watch));
-  }
-  const matches = await watch.time("match", () => matchBits(rows[0], rows[1], entry.output_dim / 32, settings.ratio));
-  const points = ([0, 1] as const).map((side) =>
-    matches.indices.map((pair): Point => [keypoints[side][pair[side]].x, keypoints[side][pair[side]].y]),
-  );
-  const verified = await watch.time("verify", () =>
-    verify(settings.geometry, points[0], points[1], THRESHOLD),
-  );
+  const pair = await matchPair(features, network, entry, detector, settings, watch);
   let warped: ImageBitmap | null = null;
-  if (warp && verified.model && verified.geometry === "homography" && isReliable(verified.confidence)) {
-    const { model } = verified;
+  const { model } = pair;
+  if (warp && model && pair.geometry === "homography" && isReliable(pair.confidence)) {
     const { width, height } = features[0].image;
     const onto = await watch.time("warp", () => warpOnto(features[1].image, model, width, height));
     warped = await createImageBitmap(onto);
   }
-  return {
-    keypoints: [keypoints[0], keypoints[1]],
-    ...matches,
-    ...verified,
-    warped,
-    milliseconds: watch.milliseconds,
-    loading,
-  };
+  return { ...pair, warped, milliseconds: watch.milliseconds, loading };
 }
 
 function featuresOf({ number, bitmap }: NumberedImage): PhotographFeatures {

@@ -7,7 +7,7 @@ import { build } from "esbuild";
 import { DIST, host, launch, WEB } from "./browser.mjs";
 
 /** Returns call(name, argument), which runs a function of harness.ts, and close(). */
-export async function openHarness({ threads = 1, isolated = false } = {}) {
+export async function openHarness({ threads = 1, isolated = false, folders = {} } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "doap-web-"));
   writeFileSync(join(folder, "index.html"), "<!doctype html><title>harness</title>");
   await build({
@@ -16,7 +16,7 @@ export async function openHarness({ threads = 1, isolated = false } = {}) {
     format: "iife",
     outdir: folder,
   });
-  const server = await host({ "/": DIST, "/harness/": folder }, isolated);
+  const server = await host({ "/": DIST, "/harness/": folder, "/relit/": join(WEB, "tests/relit"), ...folders }, isolated);
   const browser = await launch();
   const page = await browser.newPage();
   await page.goto(`${server.url}/harness/`);

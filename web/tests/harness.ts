@@ -2,14 +2,18 @@
 
 import { Pyramid } from "../src/cutting";
 import { detect } from "../src/detector";
-import { describeAt } from "../src/features";
+import { DenseReading } from "../src/dense";
+import { describeAt, PhotographFeatures } from "../src/features";
 import { greyOf, type Grey } from "../src/grey";
 import { matchBits } from "../src/hamming";
 import type { Keypoint } from "../src/keypoints";
-import { type Manifest, readManifest } from "../src/manifest";
+import { type Manifest, type PatchEntry, readManifest } from "../src/manifest";
 import { Network, startRuntime } from "../src/network";
 import { dominantAngle } from "../src/orientation";
+import { matchPair } from "../src/pair";
+import { readPhotograph } from "../src/photographs";
 import { Stopwatch } from "../src/stopwatch";
+import { isReliable } from "../src/verdict";
 
 const base = new URL("/", self.location.href).href;
 let manifest: Manifest;
@@ -21,19 +25,23 @@ async function opened(file: string): Promise<Network> {
   return network;
 }
 
-function entryOf(file: string) {
+function entryOf(file: string): PatchEntry {
   const entry = manifest.networks.find((other) => other.file === file);
-  if (!entry) throw new Error(file);
+  if (entry?.reads !== "patches") throw new Error(file);
   return entry;
 }
 
-async function sample(name: string): Promise<Grey> {
-  const response = await fetch(`${base}samples/${name}.jpg`);
-  const bitmap = await createImageBitmap(await response.blob());
+async function photograph(path: string): Promise<ImageData> {
+  const response = await fetch(`${base}${path}`);
+  const { bitmap } = await readPhotograph(await response.blob(), path);
   const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
   if (!context) throw new Error("no canvas");
   context.drawImage(bitmap, 0, 0);
-  return greyOf(context.getImageData(0, 0, bitmap.width, bitmap.height));
+  return context.getImageData(0, 0, bitmap.width, bitmap.height);
+}
+
+async function sample(name: string, folder = "samples"): Promise<Grey> {
+  return greyOf(await photograph(`${folder}/${name}.jpg`));
 }
 
 /** From rows of x, y, radius, angle, score. */
@@ -61,9 +69,9 @@ const functions = {
     return keypointsOf(rows).map((keypoint) => dominantAngle(pyramid, keypoint));
   },
 
-  async patches({ name, rows }: { name: string; rows: number[][] }) {
+  async patches({ file, name, rows }: { file: string; name: string; rows: number[][] }) {
     const pyramid = new Pyramid(await sample(name));
-    const { input_size: size, magnification } = manifest.networks[0];
+    const { input_size: size, magnification } = entryOf(file);
     return keypointsOf(rows).map((keypoint) => {
       const patch = new Float32Array(size * size);
       pyramid.cut(keypoint, size, magnification, patch);
@@ -91,6 +99,32 @@ const functions = {
       rows.push(new Uint32Array(bytes.buffer));
     }
     return matchBits(rows[0], rows[1], entry.output_dim / 32, ratio).indices;
+  },
+
+  /** The strongest keypoints of the network of whole images, and their bits. */
+  async dense({ folder, name, count }: { folder: string; name: string; count: number }) {
+    const [entry] = manifest.networks;
+    if (entry.reads !== "images") throw new Error(entry.file);
+    const reading = await DenseReading.of(await sample(name, folder), await opened(entry.file), entry);
+    return { keypoints: reading.keypoints.slice(0, count), descriptors: [...(await reading.describe(0, count))] };
+  },
+
+  /** Matches two photographs from the start; returns counts and the milliseconds of the stages. */
+  async pair({ file, paths, keypoints }: { file: string; paths: string[]; keypoints: number }) {
+    const entry = manifest.networks.find((other) => other.file === file);
+    if (!entry) throw new Error(file);
+    const network = await opened(file);
+    const detector = { network: await opened(manifest.detector.file), entry: manifest.detector };
+    const features = (await Promise.all(paths.map(photograph))).map((image) => new PhotographFeatures(image));
+    const watch = new Stopwatch();
+    const settings = { network: file, keypoints, ratio: 0.9, geometry: "auto" } as const;
+    const pair = await matchPair(features, network, entry, async () => detector, settings, watch);
+    return {
+      inliers: pair.inliers.filter(Boolean).length,
+      matches: pair.indices.length,
+      reliable: isReliable(pair.confidence),
+      milliseconds: watch.milliseconds,
+    };
   },
 
   /** The least milliseconds of a batch. */
