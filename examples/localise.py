@@ -16,8 +16,9 @@ files NAME.camera of Strecha's benchmark.
 
 - localised: photographs whose pose at least twelve matches support, of those of the reference.
 - position: median distance from the camera of the reference, in per mille of the largest distance
-  between two of its cameras; rotation: median angle in degrees. In brackets 95 % intervals over the
-  photographs (bootstrap). A photograph that is not localised has an infinite error.
+  between two of its cameras; rotation: median angle in degrees; inliers: median number of matches
+  that support a pose. In brackets 95 % intervals over the photographs (bootstrap). A photograph
+  that is not localised has infinite errors and no inliers.
 
 What --folder holds is not computed again.
 """
@@ -155,7 +156,7 @@ def _errors_of_all(
     outcome: matching.Outcome,
     reference: Reference,
 ) -> np.ndarray:
-    """Returns errors of position and rotation [N, 2] of all photographs of the reference."""
+    """Returns errors of position and rotation, and inliers, [N, 3], of all of the reference."""
     names, pairs = outcome.names, set(outcome.pairs)
     groups = -(-len(names) // FLAGS.left_out)
     errors = []
@@ -167,11 +168,12 @@ def _errors_of_all(
             if name not in reference:
                 continue
             pose = _localise(store, pairs, name, model) if model else None
-            errors.append(_errors(pose, name, model, reference))
-            found = f"{pose.inliers} inliers" if pose else "not localised"
-            position, rotation = errors[-1]
+            inliers = pose.inliers if pose else 0
+            position, rotation = _errors(pose, name, model, reference)
+            errors.append((position, rotation, inliers))
             print(
-                f"{maps.parent.name} {name}: {found}, {position:.2f} ‰, {rotation:.3f}°", flush=True
+                f"{maps.parent.name} {name}: {inliers} inliers, {position:.2f} ‰, {rotation:.3f}°",
+                flush=True,
             )
     if not errors:
         raise InputError(f"the reference has none of the photographs in {FLAGS.images}.")
@@ -282,13 +284,14 @@ def _row(errors: np.ndarray) -> Mapping[str, str]:
     values = [
         f"{value:{form}} ({least:{form}}–{most:{form}})"
         for value, least, most, form in zip(
-            _medians(errors), low, high, (".2f", ".3f"), strict=True
+            _medians(errors), low, high, (".2f", ".3f", ".0f"), strict=True
         )
     ]
     return {
         "localised": f"{np.isfinite(errors[:, 0]).sum()}/{len(errors)}",
         "position, ‰": values[0],
         "rotation, °": values[1],
+        "inliers": values[2],
     }
 
 
