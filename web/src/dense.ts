@@ -1,6 +1,6 @@
 /** Keypoints and descriptors of a network that reads the whole image (doap_tf/matching/dense_extractor.py). */
 
-import { type Grey, newGrey, shrink } from "./grey";
+import { type Grey, newGrey, shrink, turnedLeft } from "./grey";
 import type { Keypoint } from "./keypoints";
 import type { DenseEntry } from "./manifest";
 import { scoreMaxima } from "./maxima";
@@ -37,7 +37,16 @@ export class DenseReading {
     private readonly entry: DenseEntry,
   ) {}
 
-  static async of(image: Grey, network: Network, entry: DenseEntry): Promise<DenseReading> {
+  /** Reads an image turned to the left by quarters; keypoints are in pixels of the image as given. */
+  static async of(image: Grey, network: Network, entry: DenseEntry, quarters = 0): Promise<DenseReading> {
+    if (quarters) {
+      const reading = await DenseReading.of(turnedLeft(image), network, entry, quarters - 1);
+      for (const keypoint of reading.keypoints) {
+        [keypoint.x, keypoint.y] = [image.width - 1 - keypoint.y, keypoint.x];
+        keypoint.angle += Math.PI / 2;
+      }
+      return reading;
+    }
     const found: (Place & { keypoint: Keypoint })[] = [];
     for (const level of pyramid(image, entry.image_size)) {
       const { scores, maps } = await read(level, network, entry);

@@ -40,35 +40,49 @@ export class PhotographFeatures {
     this.pyramid = new Pyramid(this.grey);
   }
 
-  /** Finds keypoints and describes them; a network of patches needs a detector. */
+  /**
+   * Finds keypoints and describes them.
+   *
+   * @param detector Opens what finds keypoints for a network of patches.
+   * @param quarters By which a network of whole images sees the photograph turned to the left.
+   */
   async extract(
     count: number,
     network: Network,
     entry: NetworkEntry,
     detector: () => Promise<Detector>,
     watch: Stopwatch,
+    quarters = 0,
   ): Promise<Features> {
     const { keypoints, describe } =
       entry.reads === "images"
-        ? await this.read(count, network, entry, watch)
+        ? await this.read(count, network, entry, watch, quarters)
         : await this.detect(count, network, entry, await detector(), watch);
     const bytes = entry.output_dim / 8;
-    let rows = this.descriptors.get(entry.file) ?? new Uint8Array(0);
+    const key = `${entry.file} ${quarters}`;
+    let rows = this.descriptors.get(key) ?? new Uint8Array(0);
     if (rows.length < keypoints.length * bytes) {
       const added = await describe(rows.length / bytes, keypoints.length);
       const extended = new Uint8Array(rows.length + added.length);
       extended.set(rows);
       extended.set(added, rows.length);
-      this.descriptors.set(entry.file, (rows = extended));
+      this.descriptors.set(key, (rows = extended));
     }
     return { keypoints, rows: new Uint32Array(rows.slice(0, keypoints.length * bytes).buffer) };
   }
 
-  private async read(count: number, network: Network, entry: DenseEntry, watch: Stopwatch): Promise<Found> {
+  private async read(
+    count: number,
+    network: Network,
+    entry: DenseEntry,
+    watch: Stopwatch,
+    quarters: number,
+  ): Promise<Found> {
+    const key = `${entry.file} ${quarters}`;
     const reading =
-      this.readings.get(entry.file) ??
-      (await watch.time("detect", () => DenseReading.of(this.grey, network, entry)));
-    this.readings.set(entry.file, reading);
+      this.readings.get(key) ??
+      (await watch.time("detect", () => DenseReading.of(this.grey, network, entry, quarters)));
+    this.readings.set(key, reading);
     return {
       keypoints: reading.keypoints.slice(0, count),
       describe: (start, stop) => watch.time("describe", () => reading.describe(start, stop)),

@@ -145,6 +145,17 @@ export function pad(image: Grey, margin: number): Grey {
   return result;
 }
 
+/** An image turned to the left by a quarter: NumPy's rot90. */
+export function turnedLeft(image: Grey): Grey {
+  const result = newGrey(image.height, image.width);
+  for (let y = 0, i = 0; y < result.height; y++) {
+    for (let x = 0; x < result.width; x++, i++) {
+      result.pixels[i] = image.pixels[x * image.width + image.width - 1 - y];
+    }
+  }
+  return result;
+}
+
 /** Every second pixel of every second row. */
 export function decimate(image: Grey): Grey {
   const result = newGrey(Math.ceil(image.width / 2), Math.ceil(image.height / 2));

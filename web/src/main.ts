@@ -140,7 +140,7 @@ async function refresh(): Promise<void> {
     }
     tell("Matching …");
     try {
-      const matched = await client.match({ first, second, settings: chosen, warp: true });
+      const matched = await client.match({ first, second, settings: chosen, live: false });
       if (!camera) show({ matched, settings: chosen, pair: [first, second] });
     } catch (error) {
       complain(error);
@@ -186,10 +186,10 @@ function show(result: typeof shown): void {
   ]);
 }
 
-function inWords({ inliers, indices, geometry, confidence }: Matched): string {
+function inWords({ inliers, indices, geometry, confidence, turn }: Matched): string {
   const agree = `${inliers.filter(Boolean).length} of ${indices.length} matches agree`;
   return isReliable(confidence)
-    ? `${agree} on ${GEOMETRY_NAMES[geometry]}.`
+    ? `${agree} on ${GEOMETRY_NAMES[geometry]}${turn ? `, the second turned to the left by ${turn}°` : ""}.`
     : `No reliable match: ${agree}, which may be chance.`;
 }
 
@@ -272,7 +272,7 @@ async function live(from: Camera, photograph: Photograph): Promise<void> {
     const chosen = settings();
     chosen.keypoints = Math.min(chosen.keypoints, LIVE_KEYPOINTS);
     const second = await copyOf(from.video, "camera", LIVE_SIDE);
-    const matched = await client.match({ first, second, settings: chosen, warp: false });
+    const matched = await client.match({ first, second, settings: chosen, live: true });
     const layout = layOut(first.bitmap, second.bitmap, room(), devicePixelRatio);
     drawMatches(picture, first.bitmap, second.bitmap, matched, layout, matched.geometry === "homography");
     second.bitmap.close();

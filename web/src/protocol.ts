@@ -24,7 +24,7 @@ export interface NumberedImage {
 
 export type Work =
   | { kind: "start" }
-  | { kind: "match"; first: NumberedImage; second: NumberedImage; settings: Settings; warp: boolean };
+  | { kind: "match"; first: NumberedImage; second: NumberedImage; settings: Settings; live: boolean };
 
 export type Request = Work & { id: number };
 
@@ -36,10 +36,12 @@ export interface Started {
 
 export interface MatchedPair extends Matches, Verification {
   keypoints: [Keypoint[], Keypoint[]];
+  /** Degrees by which the second picture was turned to the left. */
+  turn: number;
 }
 
 export interface Matched extends MatchedPair {
-  /** The second picture seen from the first, if a reliable homography was found. */
+  /** The second picture seen from the first, if a reliable homography was found; not of a live one. */
   warped: ImageBitmap | null;
   milliseconds: Partial<Record<Stage, number>>;
   /** Milliseconds that the network took to load, now or earlier. */

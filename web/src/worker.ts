@@ -32,7 +32,7 @@ async function opened(file: string) {
   return entry;
 }
 
-async function match({ first, second, settings, warp }: Extract<Request, { kind: "match" }>): Promise<Matched> {
+async function match({ first, second, settings, live }: Extract<Request, { kind: "match" }>): Promise<Matched> {
   const entry = manifest.networks.find((other) => other.file === settings.network);
   if (!entry) throw new Error(`There is no network ${settings.network}.`);
   const { network, loading } = await opened(entry.file);
@@ -44,10 +44,10 @@ async function match({ first, second, settings, warp }: Extract<Request, { kind:
   const watch = new Stopwatch();
   const features = [first, second].map(featuresOf);
   photographs = new Map([first, second].map((image, i) => [image.number, features[i]]));
-  const pair = await matchPair(features, network, entry, detector, settings, watch);
+  const pair = await matchPair(features, network, entry, detector, settings, watch, !live);
   let warped: ImageBitmap | null = null;
   const { model } = pair;
-  if (warp && model && pair.geometry === "homography" && isReliable(pair.confidence)) {
+  if (!live && model && pair.geometry === "homography" && isReliable(pair.confidence)) {
     const { width, height } = features[0].image;
     const onto = await watch.time("warp", () => warpOnto(features[1].image, model, width, height));
     warped = await createImageBitmap(onto);

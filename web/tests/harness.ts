@@ -118,7 +118,7 @@ const functions = {
     const features = (await Promise.all(paths.map(photograph))).map((image) => new PhotographFeatures(image));
     const watch = new Stopwatch();
     const settings = { network: file, keypoints, ratio: 0.9, geometry: "auto" } as const;
-    const pair = await matchPair(features, network, entry, async () => detector, settings, watch);
+    const pair = await matchPair(features, network, entry, async () => detector, settings, watch, true);
     return {
       inliers: pair.inliers.filter(Boolean).length,
       matches: pair.indices.length,

@@ -220,16 +220,22 @@ test("swapped and turned photographs match", async () => {
     const corners = [[0, 0], [559, 0], [559, 419], [0, 419]];
     for (const [k, [x, y]] of back.entries()) assert.ok(Math.hypot(x - corners[k][0], y - corners[k][1]) < 2);
 
-    // The first sample, which a phone would have to show upright: patches stand any rotation.
-    await page.selectOption("#network", `${fixture.default}-float32-batch64.tflite`);
+    // The first sample, which a phone would have to show upright.
     await choose(page, 2, "turned.jpg", "image/jpeg", turnedByExif(one));
     await says(page, "#note2", /turned\.jpg · 400 × 600/);
     await choose(page, 1, "one.jpg", "image/jpeg", one);
     await says(page, "#note1", /one\.jpg/);
     await page.waitForFunction(() => !document.querySelector("#result.busy"));
-    const turned = await savedMatches(page);
-    const [x, y] = transform(turned.model, [0, 0]);
-    assert.ok(Math.hypot(x - 399, y) < 0.5, `${x} ${y}`);
+    assert.match(await page.textContent("#status"), /turned to the left by 90°/);
+    for (const file of [await page.inputValue("#network"), `${fixture.default}-float32-batch64.tflite`]) {
+      await page.selectOption("#network", file);
+      await page.waitForFunction(() => !document.querySelector("#result.busy"));
+      const { model, keypoints1, keypoints2, indices } = await savedMatches(page);
+      const [x, y] = transform(model, [0, 0]);
+      assert.ok(Math.hypot(x - 399, y) < 0.5, `${x} ${y}`);
+      const angles = indices.map(([i, j]) => (keypoints2[j][3] - keypoints1[i][3] + 360) % 360);
+      assert.ok(Math.abs(angles.sort((a, b) => a - b)[angles.length >> 1] - 90) < 5);
+    }
   });
 });
 
