@@ -118,7 +118,8 @@ def test_the_benchmark_scores_a_model(tmp_path):
 import sys
 sys.path.insert(0, {str(BENCHMARK.parent)!r})
 import reconstruct
-models = [reconstruct.read_model("sparse/0", "images")]
+from doap_tf.readers.colmap_model import read_model
+models = [read_model("sparse/0", "images")]
 print(*reconstruct._scores(models, 9).values())
 """
     finished = subprocess.run(
