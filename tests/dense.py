@@ -4,8 +4,10 @@ import functools
 
 import numpy as np
 import tensorflow as tf
+from scipy.spatial import KDTree
 
 from doap_tf.export import convert_dense_to_tflite
+from doap_tf.matching import Features
 from doap_tf.networks import DenseNetwork
 
 
@@ -30,3 +32,23 @@ def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -
 def small_model(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> bytes:
     """Returns the same as a .tflite model."""
     return convert_dense_to_tflite(small_network(head, kind))
+
+
+def check_features(keypoints: np.ndarray, scores, descriptors, expected: Features) -> None:
+    """Checks features of another runtime, keypoints [N, 3] being x, y and size.
+
+    They are as many, and all but one in a hundred have the same place, to 0.01 pixels, size and
+    descriptor, to 1e-4: where sides are odd, a level's pixel may be rounded otherwise.
+    """
+    assert len(keypoints) == len(expected.points)
+    np.testing.assert_allclose(scores, expected.responses, atol=0.01)
+    wanted = np.column_stack([expected.points, 2 * expected.scales])
+    apart, rows = KDTree(keypoints).query(wanted)  # because almost equal scores change places
+    same = apart < 0.01
+    assert same.mean() >= 0.99 and len(np.unique(rows[same])) == same.sum()
+    found, rows = descriptors[rows[same]], expected.descriptors[same]
+    assert found.dtype == rows.dtype
+    if rows.dtype == np.uint8:
+        assert np.bitwise_count(found ^ rows).sum() <= 1e-3 * 8 * rows.size
+    else:
+        np.testing.assert_allclose(found, rows, atol=1e-4)

@@ -1,9 +1,10 @@
 """Exports a network: a SavedModel for TensorFlow Serving, .tflite files for phones, ONNX.
 
 python export_main.py --model=doap-128 --export_dir=exports --formats=saved_model,tflite
+python export_main.py --model=doap-dense-128 --export_dir=exports --formats=saved_model,onnx
 python export_main.py --model=learned --export_dir=exports --formats=tflite --image_sizes=480x640
 
-The second exports the keypoint network of the detector "learned".
+The last exports the keypoint network of the detector "learned".
 """
 
 import json
@@ -26,8 +27,8 @@ _MAX_BATCH = 2**20
 flags.DEFINE_string(
     "model",
     None,
-    "Name of a network that ships, training folder or .keras file, of a descriptor or of "
-    'keypoints; "learned" is the keypoint network that ships.',
+    "Name of a network that ships, training folder or .keras file, of a descriptor, of whole "
+    'images or of keypoints; "learned" is the keypoint network that ships.',
 )
 flags.DEFINE_string(
     "export_dir",
@@ -63,19 +64,24 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from doap_tf.export import comparison
-    from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+    from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork
     from doap_tf.zoo import load_keras
 
     name = FLAGS.name or _name_of(FLAGS.model)
     directory = pathlib.Path(FLAGS.export_dir)
-    network = load_keras(FLAGS.model, DescriptorNetwork, KeypointNetwork)
+    network = load_keras(FLAGS.model, DescriptorNetwork, KeypointNetwork, DenseNetwork)
     if isinstance(network, KeypointNetwork):
         with writing_to(directory, OSError, tf.errors.OpError):
-            return _export_keypoints(network, name, directory)
+            _export_keypoints(network, name, directory)
+        return
+    if isinstance(network, DenseNetwork):
+        if FLAGS.benchmark:
+            raise InputError(f"--benchmark measures on patches; {FLAGS.model} reads whole images.")
+        with writing_to(directory, OSError, tf.errors.OpError):
+            _export(network, name, directory, None)
+        return
     if FLAGS.image_sizes:
-        raise InputError(
-            f"--image_sizes is for keypoint networks; {FLAGS.model} describes patches."
-        )
+        raise InputError(f"--image_sizes is for networks of images; {FLAGS.model} takes patches.")
     calibration, held_out = None, None
     if FLAGS.benchmark or ("tflite" in FLAGS.formats and "int8" in FLAGS.precisions):
         calibration, held_out = _load_groups(network).split(0.5, _SPLIT_SEED)
@@ -125,17 +131,25 @@ def _export(network, name: str, directory: pathlib.Path, calibration) -> dict[st
 
 
 def _write_onnx(network, name: str, directory: pathlib.Path, _) -> dict[str, pathlib.Path]:
-    from doap_tf.export import convert_to_onnx
+    from doap_tf.export import convert_dense_to_onnx, convert_to_onnx
+    from doap_tf.networks import DenseNetwork
 
-    model, path = convert_to_onnx(network), directory / f"{name}.onnx"
+    convert = convert_dense_to_onnx if isinstance(network, DenseNetwork) else convert_to_onnx
+    model, path = convert(network), directory / f"{name}.onnx"
     with files.write_atomically(path) as temporary:
         temporary.write_bytes(model)
     return {"onnx": path}
 
 
 def _write_tflite(network, name: str, directory: pathlib.Path, groups) -> dict[str, pathlib.Path]:
-    from doap_tf.export import calibration_patches, export_tflite
+    from doap_tf.export import calibration_patches, convert_dense_to_tflite, export_tflite
+    from doap_tf.networks import DenseNetwork
 
+    if isinstance(network, DenseNetwork):
+        path = directory / f"{name}.tflite"
+        with files.write_atomically(path) as temporary:
+            temporary.write_bytes(convert_dense_to_tflite(network))
+        return {"tflite": path}
     patches = None if groups is None else calibration_patches(groups.patches)
     sizes = [None, *map(int, FLAGS.batch_sizes)]
     paths = export_tflite(network, directory, name, FLAGS.precisions, sizes, patches)

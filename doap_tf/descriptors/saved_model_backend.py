@@ -26,11 +26,18 @@ class SavedModelBackend:
         self._path = path = _version_folder(pathlib.Path(path)).absolute()
         try:
             metadata = json.loads((path / METADATA_FILE).read_text())
+            if "network" in metadata:
+                raise InputError(
+                    f"{path} reads whole images, on a server: in Python give the network that it "
+                    "was made from to DenseExtractor."
+                )
             self.input_size = int(metadata["input_size"])
             self.head = str(metadata["head"])
             self.output_dim = int(metadata["output_dim"])
             self.magnification = float(metadata["magnification"])
             self._weights_sha256 = str(metadata["weights_sha256"])
+        except InputError:
+            raise
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"{path} is a SavedModel, but not one of doap_tf: its {METADATA_FILE} is missing "

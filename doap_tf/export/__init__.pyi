@@ -1,3 +1,4 @@
+from .dense_onnx import convert_dense_to_onnx as convert_dense_to_onnx
 from .dense_tflite import convert_dense_to_tflite as convert_dense_to_tflite
 from .keypoint_tflite import convert_keypoints_to_tflite as convert_keypoints_to_tflite
 from .onnx import convert_to_onnx as convert_to_onnx

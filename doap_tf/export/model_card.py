@@ -6,34 +6,58 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from doap_tf.descriptors.descriptor import Descriptor
-from doap_tf.networks.descriptor_network import DescriptorNetwork
+from doap_tf.descriptors.keras_backend import weights_sha256
+from doap_tf.features.dense_pyramid import LEVELS
+from doap_tf.networks import DenseNetwork, DescriptorNetwork
 from doap_tf.version import __version__
 
 _FORMAT = 1
 
 
-def network_metadata(network: DescriptorNetwork) -> dict[str, Any]:
+_DENSE = "DenseNetwork"
+_PATCHES = (
+    "A descriptor of local image patches, trained to rank matches first (Average Precision).",
+    "A patch at magnification m covers [−m, m]² of a keypoint's frame (for a `cv2.KeyPoint`: a "
+    "square of side m · size). Another magnification than the one above costs accuracy.",
+)
+_IMAGES = (
+    "A network that reads whole images, finds their keypoints and describes them, trained to rank "
+    "matches first (Average Precision).",
+    f"Keypoints are found, and described, in the image and in up to {LEVELS - 1} smaller ones, "
+    "each half the size of the one before. Descriptors stand upright: images that are turned "
+    "against each other by more than about 30 degrees do not match.",
+)
+
+
+def network_metadata(network: DescriptorNetwork | DenseNetwork) -> dict[str, Any]:
     """Returns what a program that uses the network needs to know, for JSON."""
     binary = network.head == "binary"
+    dense = isinstance(network, DenseNetwork)
     return {
         "format": _FORMAT,
-        "input_size": network.input_size,
-        "normalization": "inside: each patch minus its mean, over its standard deviation",
+        **({"network": _DENSE} if dense else {"input_size": network.input_size}),
+        "normalization": f"inside: each {'image' if dense else 'patch'} minus its mean, over its "
+        "standard deviation",
         "head": network.head,
         "output_dim": network.output_dim,
         "output": "bits packed into bytes, first bit highest" if binary else "unit length",
-        "magnification": network.magnification,
-        "trunk": network.trunk_name,
-        "width": network.width,
-        "spatial_transformer": network.spatial_transformer,
-        "padding": network.padding,
-        "weights_sha256": Descriptor(network).weights_sha256,
+        **({} if dense else _patch_settings(network)),
+        "weights_sha256": weights_sha256(network),
         "versions": {
             "doap_tf": __version__,
             "tensorflow": tf.__version__,
             "keras": keras.__version__,
         },
+    }
+
+
+def _patch_settings(network: DescriptorNetwork) -> dict[str, Any]:
+    return {
+        "magnification": network.magnification,
+        "trunk": network.trunk_name,
+        "width": network.width,
+        "spatial_transformer": network.spatial_transformer,
+        "padding": network.padding,
     }
 
 
@@ -56,17 +80,17 @@ def model_card(
     """
     facts = {key: value for key, value in metadata.items() if key not in ("format", "versions")}
     facts.update({f"{package} version": text for package, text in metadata["versions"].items()})
+    first, last = _IMAGES if metadata.get("network") == _DENSE else _PATCHES
     lines = [
         f"# {name}",
         "",
-        "A descriptor of local image patches, trained to rank matches first (Average Precision).",
+        first,
         "",
         "| | |",
         "| --- | --- |",
         *(f"| {key.replace('_', ' ')} | {value} |" for key, value in facts.items()),
         "",
-        "A patch at magnification m covers [−m, m]² of a keypoint's frame (for a `cv2.KeyPoint`: a "
-        "square of side m · size). Another magnification than the one above costs accuracy.",
+        last,
         "",
         "## Signatures",
     ]

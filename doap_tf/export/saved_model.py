@@ -16,8 +16,9 @@ from doap_tf.descriptors.saved_model_backend import METADATA_FILE, versions
 from doap_tf.errors import InputError
 from doap_tf.export.inference_network import inference_network
 from doap_tf.export.model_card import model_card, network_metadata
+from doap_tf.export.served_dense_network import ServedDenseNetwork
 from doap_tf.export.served_network import ServedNetwork
-from doap_tf.networks import DescriptorNetwork, KeypointNetwork
+from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork
 from doap_tf.networks.network_file import read_network
 
 _CARD_FILE = "assets.extra/MODEL_CARD.md"
@@ -26,7 +27,7 @@ _WARM_UP_ROWS = 8
 
 
 def export_saved_model(
-    network: DescriptorNetwork,
+    network: DescriptorNetwork | DenseNetwork,
     directory: str | os.PathLike,
     version: int | None = None,
     training_record: dict[str, Any] | str | None = None,
@@ -37,7 +38,7 @@ def export_saved_model(
     complete or not at all.
 
     Args:
-        network: A trained network.
+        network: A trained network, of patches or of whole images.
         directory: Folder of the model; its name is the model's name.
         version: Version number, above all existing ones; by default the next one.
         training_record: How the network was trained, for the model card; see `model_card`.
@@ -48,7 +49,7 @@ def export_saved_model(
     directory = pathlib.Path(directory)
     target = directory / str(_next_version(directory, version))
     network = inference_network(network)
-    served = ServedNetwork(network, read_network(ENTRIES["learned"].weights, KeypointNetwork))
+    served = _served(network)
     signatures = served.signatures()
     metadata = network_metadata(network)
     # If the Keras model itself were tracked, the signatures would read copies of its variables,
@@ -75,6 +76,12 @@ def export_saved_model(
         if target.exists():
             raise InputError(f"{target} was written by someone else in the meantime; export again.")
     return target
+
+
+def _served(network: DescriptorNetwork | DenseNetwork) -> ServedNetwork | ServedDenseNetwork:
+    if isinstance(network, DenseNetwork):
+        return ServedDenseNetwork(network)
+    return ServedNetwork(network, read_network(ENTRIES["learned"].weights, KeypointNetwork))
 
 
 def _next_version(directory: str | os.PathLike, version: int | None = None) -> int:
@@ -114,8 +121,9 @@ def _example(spec: tf.TensorSpec) -> np.ndarray:
     if spec.name == "frames":
         return np.tile(np.array([4, 0, 32, 0, 4, 32], np.float32), [1, _WARM_UP_ROWS, 1])
     if spec.name == "images":
-        noise = random.integers(0, 256, [64, 64, 1], np.uint8)
-        return np.array([tf.io.encode_jpeg(noise).numpy()], object)
+        noise = random.integers(0, 256, [1, 64, 64, 1], np.uint8)
+        is_file = spec.dtype == tf.string
+        return np.array([tf.io.encode_jpeg(noise[0]).numpy()], object) if is_file else noise
     if spec.name == "max_keypoints":
         return np.array([_WARM_UP_ROWS], np.int32)
     return random.integers(0, 256, [_WARM_UP_ROWS, 64, 64, 1]).astype(spec.dtype.as_numpy_dtype)

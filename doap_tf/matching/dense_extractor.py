@@ -12,6 +12,7 @@ import numpy as np
 from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.cutting import cut_patches
+from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
 from doap_tf.features.frames import as_frames, radii, similarity_frames
@@ -21,10 +22,6 @@ from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import from_pretrained
-
-RADIUS = 1.6  # of a keypoint's frame, in pixels of its level
-LEVELS = 4  # of the pyramid, each half the size of the one before
-_SMALLEST_SIDE = 64  # of a level, unless the image is smaller
 
 
 class DenseExtractor(Feature2D):
@@ -155,7 +152,7 @@ class DenseExtractor(Feature2D):
         levels: list[_Level] = []
         for number in range(LEVELS):
             width, height = np.maximum(1, np.rint(size / (ratio * 2**number))).astype(int).tolist()
-            if levels and min(width, height) < _SMALLEST_SIDE:
+            if levels and min(width, height) < SMALLEST_SIDE:
                 break
             if (width, height) != image.shape[::-1]:
                 image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)

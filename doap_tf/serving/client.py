@@ -101,7 +101,7 @@ class ServingClient:
     @property
     def binary(self) -> bool:
         """Whether descriptors are packed bits."""
-        return "describe_packed" in self.signatures
+        return any("packed" in outputs for outputs in self.signatures.values())
 
     @property
     def dimension(self) -> int:
@@ -123,6 +123,7 @@ class ServingClient:
         Returns:
             float32 [N, D], or packed bits uint8 [N, bits / 8].
         """
+        self._check_signature("describe_uint8")
         patches = checked_patches(patches)
         if patches.dtype != np.uint8:
             patches = patches.astype(np.float32)
@@ -167,7 +168,10 @@ class ServingClient:
     def detect_and_describe(
         self, image: str | os.PathLike | bytes | np.ndarray, max_keypoints: int = 2048
     ) -> DetectedFeatures:
-        """Finds keypoints with the learned detector and describes them, all on the server.
+        """Finds keypoints and describes them, all on the server, in one request.
+
+        Networks of patches describe what the learned detector finds, those of whole images
+        keypoints of their own.
 
         Args:
             image: A JPEG or PNG file, as a path or its contents; or uint8 [H, W] or BGR [H, W, 3].

@@ -14,6 +14,7 @@ from doap_tf.features.cutting import cut_patches
 from doap_tf.features.frames import similarity_frames
 from doap_tf.losses import AveragePrecisionLoss
 from doap_tf.networks import DescriptorNetwork
+from tests.dense import small_network
 
 _PHOTOGRAPHS = ("camera", "coins", "brick", "grass", "gravel", "moon")
 _SIDE = 48
@@ -106,9 +107,10 @@ def _with_transformer(network: DescriptorNetwork, head: str) -> DescriptorNetwor
 
 @pytest.fixture(scope="session")
 def exports(networks, tmp_path_factory) -> pathlib.Path:
-    """A folder with the models "real" and "binary_st", one version each."""
+    """A folder with the models "real", "binary_st" and "dense" (of bits), one version each."""
     with _made_once(tmp_path_factory, "exports") as directory:
         if not directory.exists():
-            for name in ("real", "binary_st"):
-                export_saved_model(networks[name], directory / name, training_record={"seed": 7})
+            chosen = {name: networks[name] for name in ("real", "binary_st")}
+            for name, network in {**chosen, "dense": small_network("binary")}.items():
+                export_saved_model(network, directory / name, training_record={"seed": 7})
     return directory

@@ -8,10 +8,12 @@ import tensorflow as tf
 
 import doap_tf
 from doap_tf.descriptors.descriptor import Descriptor
+from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
 from doap_tf.export import export_saved_model, saved_model
 from doap_tf.export.inference_network import inference_network
-from doap_tf.networks import DescriptorNetwork
+from doap_tf.networks import ContextNetwork, DescriptorNetwork
+from tests.dense import small_network
 
 
 def _files(directory: pathlib.Path) -> dict[str, bytes]:
@@ -59,16 +61,36 @@ def test_model_card_documents_training_weights_and_signatures(networks, exports)
         assert line in card.splitlines()
 
 
-def test_warm_up_requests_call_every_signature(exports):
+def test_the_card_of_a_network_of_images_says_what_it_does(exports):
+    extra = exports / "dense" / "1" / "assets.extra"
+    card = (extra / "MODEL_CARD.md").read_text()
+    assert "reads whole images" in card and "magnification" not in card
+    for line in (
+        "| network | DenseNetwork |",
+        f"| weights sha256 | {weights_sha256(small_network('binary'))} |",
+        "| in | images | uint8 | [any, any, any, any] |",
+        "| in | images | string | [any] |",
+        "| out | packed | uint8 | [any, any, 2] |",
+    ):
+        assert line in card.splitlines()
+    with pytest.raises(InputError, match=r"dense/1 reads whole images, on a server: .*Extractor"):
+        doap_tf.from_pretrained(exports / "dense")
+    with pytest.raises(InputError, match=r"exported as \.tflite alone"):
+        export_saved_model(small_network(kind=ContextNetwork), extra / "context")
+    assert not (extra / "context").exists()
+
+
+@pytest.mark.parametrize("name", ["binary_st", "dense"])
+def test_warm_up_requests_call_every_signature(exports, name):
     prediction_log = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    folder = exports / "binary_st" / "1"
+    folder = exports / name / "1"
     path = folder / "assets.extra" / "tf_serving_warmup_requests"
     model = tf.saved_model.load(str(folder))
     called = []
     for record in tf.data.TFRecordDataset(str(path)):
         request = prediction_log.PredictionLog.FromString(record.numpy()).predict_log.request
-        assert request.model_spec.name == "binary_st"
-        inputs = {name: tf.constant(tf.make_ndarray(t)) for name, t in request.inputs.items()}
+        assert request.model_spec.name == name
+        inputs = {key: tf.constant(tf.make_ndarray(t)) for key, t in request.inputs.items()}
         outputs = model.signatures[request.model_spec.signature_name](**inputs)
         assert all(np.any(values.numpy() != 0) for values in outputs.values())
         called.append(request.model_spec.signature_name)

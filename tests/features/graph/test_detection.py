@@ -6,7 +6,8 @@ import tensorflow as tf
 from scipy.spatial import KDTree
 
 from doap_tf.features import LearnedDetector
-from doap_tf.features.graph.detection import GraphDetector, _highest, _mirrored
+from doap_tf.features.graph.detection import GraphDetector
+from doap_tf.features.graph.score_maxima import _highest, mirrored
 from doap_tf.zoo import load_keras
 
 
@@ -62,7 +63,7 @@ def test_the_border_is_mirrored_as_often_as_needed():
     for shape in ((1, 2), (3, 7)):
         image = np.arange(np.prod(shape)).reshape(shape)
         expected = np.pad(image, [(10, 13), (10, 10)], "reflect")
-        np.testing.assert_array_equal(_mirrored(tf.constant(image), 10, [3, 0]), expected)
+        np.testing.assert_array_equal(mirrored(tf.constant(image), 10, [3, 0]), expected)
 
 
 @pytest.mark.parametrize("side", [5, 11])

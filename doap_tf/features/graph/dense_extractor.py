@@ -1,0 +1,142 @@
+"""Reading an image with a dense network inside a graph: the twin of `matching.dense_extractor`."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
+from doap_tf.features.graph.detection import GraphKeypoints
+from doap_tf.features.graph.score_maxima import score_maxima
+
+_TAPS = 4  # pixels, whole or in part, that one of half the resolution covers along an axis
+_LEAST_SHARE = 1e-3  # of a pixel that OpenCV counts
+
+
+class GraphDenseExtractor:
+    """Finds keypoints at every level of an image pyramid, and describes them there.
+
+    Args:
+        read: Gives the scores float32 [1, H, W, 1] of an image float32 [1, H, W, 1] and its maps of
+            features, by its mean and standard deviation float32 [1, 2].
+        describe: Gives the descriptors float32 [1, N, D] of points float32 [1, N, 2] by maps of
+            features.
+        dimension: D.
+        stride: Of which the sides that `read` takes are multiples.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, Sequence[tf.Tensor]]],
+        describe: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor],
+        dimension: int,
+        stride: int,
+    ):
+        self._read = read
+        self._describe = describe
+        self._dimension = dimension
+        self._stride = stride
+
+    def extract(
+        self, image: tf.Tensor, max_keypoints: tf.Tensor
+    ) -> tuple[GraphKeypoints, tf.Tensor]:
+        """Finds and describes the strongest keypoints.
+
+        Args:
+            image: Grey values, integers of 0 to 255, float32 [H, W], not empty.
+            max_keypoints: Number to keep, int32 [].
+
+        Returns:
+            The keypoints and their descriptors, float32 [N, D].
+        """
+        size = tf.cast(tf.shape(image), tf.float64)
+
+        def add_level(
+            number: tf.Tensor, level: tf.Tensor, sides: tf.Tensor, rows: tf.Tensor
+        ) -> tuple[tf.Tensor, ...]:
+            level = _shrunk(level, sides)
+            scale = tf.cast(size / tf.cast(sides, tf.float64), tf.float32)[::-1]
+            rows = tf.concat([rows, self._rows(level, scale, max_keypoints)], axis=0)
+            number += 1
+            sides = tf.cast(tf.round(size / tf.cast(2**number, tf.float64)), tf.int32)
+            return number, level, sides, rows
+
+        columns = 4 + self._dimension
+        *_, rows = tf.while_loop(
+            lambda number, level, sides, rows: (
+                (number == 0) | ((number < LEVELS) & (tf.reduce_min(sides) >= SMALLEST_SIDE))
+            ),
+            add_level,
+            (tf.constant(0), image, tf.shape(image), tf.zeros([0, columns])),
+            shape_invariants=(
+                tf.TensorShape([]),
+                tf.TensorShape([None, None]),
+                tf.TensorShape([2]),
+                tf.TensorShape([None, columns]),
+            ),
+            parallel_iterations=1,
+        )
+        rows = _strongest(rows, rows[:, 3], max_keypoints)
+        return GraphKeypoints(*tf.unstack(rows[:, :4], axis=1)), rows[:, 4:]
+
+    def _rows(self, image: tf.Tensor, scale: tf.Tensor, max_keypoints: tf.Tensor) -> tf.Tensor:
+        """x, y, radius, score and descriptor of a level's strongest keypoints, float32 [n, 4 + D].
+
+        Args:
+            image: The level.
+            scale: Pixels of the first level in x and y.
+            max_keypoints: Number to keep.
+        """
+        scores, features = self._maps(image)
+        maxima = score_maxima(image, scores)
+        maxima = _strongest(maxima, maxima[:, 2], max_keypoints)
+        points = maxima[:, :2]
+        radii = tf.fill([tf.shape(points)[0], 1], RADIUS * tf.reduce_mean(scale))
+        descriptors = self._describe(features, points[tf.newaxis])[0]
+        return tf.concat([(points + 0.5) * scale - 0.5, radii, maxima[:, 2:], descriptors], axis=1)
+
+    def _maps(self, image: tf.Tensor) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        """Scores of an image, float32 [h, w], and maps of features of it padded with its mean."""
+        height, width = tf.unstack(tf.shape(image))
+        mean = tf.reduce_mean(image)
+        deviation = tf.sqrt(tf.reduce_mean(tf.square(image - mean)))
+        stride = self._stride
+        further = [(side + stride - 1) // stride * stride - side for side in (height, width)]
+        padded = tf.pad(image, [[0, further[0]], [0, further[1]]], constant_values=mean)
+        scores, features = self._read(
+            padded[tf.newaxis, :, :, tf.newaxis], tf.stack([mean, deviation])[tf.newaxis]
+        )
+        return tf.reshape(scores, tf.shape(padded))[:height, :width], features
+
+
+def _strongest(rows: tf.Tensor, scores: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """The rows of the highest scores, at most `count`, in order."""
+    return tf.gather(rows, tf.math.top_k(scores, tf.minimum(count, tf.size(scores))).indices)
+
+
+def _shrunk(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """An image float32 [H, W] at its size or about half of it, as by `cv2.INTER_AREA` of bytes.
+
+    Of odd sides OpenCV rounds other sums: about one pixel in a thousand differs by one.
+    """
+    shape = tf.shape(image)
+    for axis in (1, 0):
+        pixels, shares = _covered(shape[axis], size[axis])
+        ends = [1, 1]
+        ends[axis] = -1
+        image = sum(
+            tf.gather(image, pixels[:, tap], axis=axis) * tf.reshape(shares[:, tap], ends)
+            for tap in range(_TAPS)
+        )
+    halves = tf.reduce_all(shape == 2 * size)
+    return tf.where(halves, tf.floor(image + 0.5), tf.round(image))
+
+
+def _covered(length: tf.Tensor, shorter: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The pixels of a side that each pixel of a shorter one covers, and their shares, [m, taps]."""
+    scale = tf.cast(length, tf.float64) / tf.cast(shorter, tf.float64)
+    start = tf.cast(tf.range(shorter), tf.float64)[:, tf.newaxis] * scale
+    pixels = tf.floor(start) + tf.range(_TAPS, dtype=tf.float64)
+    covered = tf.minimum(start + scale, pixels + 1.0) - tf.maximum(start, pixels)
+    covered = tf.where(covered > _LEAST_SHARE, covered, 0.0)
+    shares = covered / tf.minimum(scale, tf.cast(length, tf.float64) - start)
+    return tf.minimum(tf.cast(pixels, tf.int32), length - 1), tf.cast(shares, tf.float32)
