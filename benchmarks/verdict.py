@@ -4,10 +4,10 @@ python benchmarks/verdict.py --data=DATA --models=doap-fast-128,dog:rootsift --c
 
 DATA holds `photos/urban100`, `photos/bsds500`, `webcam/SCENE`, `sfm/SCENE`, `pose/castle_p19`,
 `pose/entry_p10` (with cameras) and `hpatches_images/SEQUENCE` (with homographies). Scenes are dealt
-to two halves. Pairs of a half never meet a scene of the other: 250 unrelated ones, at random but
-more than a third of them of façades and textures that repeat (urban100), and all true ones among
-eight images of each webcam, the cameras of a building, and a sequence. The evidence from which a
-pair is reliable is calibrated on one half; the other is reported.
+to two halves. Pairs of a half never meet a scene of the other: unrelated ones, at random but more
+than a third of them of façades and textures that repeat (urban100), and all true ones among eight
+images of each webcam, the cameras of a building, and a sequence. The evidence from which a pair is
+reliable is calibrated on one half; the other is reported.
 
 - right: matches that the truth maps to within 5 pixels; for cameras those within 3 pixels of their
   epipolar lines, less what chance gives.
@@ -47,7 +47,6 @@ from doap_tf.readers.images import read_image
 from doap_tf.zoo.loading import network_of_images
 
 FLAGS = flags.FLAGS
-_UNRELATED = 250  # pairs of each half
 _WEBCAM_IMAGES, _SFM_IMAGES = 8, 8  # of a scene
 _KINDS = {"urban": 0.36, "bsds": 0.16, "webcam": 0.18, "sfm": 0.16, "pose": 0.11, "hpatches": 0.03}
 _RIGHT = 30  # matches from which a true pair should be found
@@ -56,6 +55,7 @@ _ARRAYS = ("points1", "points2", "distances")
 
 flags.DEFINE_string("data", None, "Folder of the photographs.", required=True)
 flags.DEFINE_list("models", ["doap-fast-128"], "DETECTOR:DESCRIPTOR, descriptors or extractors.")
+flags.DEFINE_integer("unrelated", 250, "Unrelated pairs of each half.")
 flags.DEFINE_integer("max_keypoints", 2000, "Number of the strongest keypoints.")
 flags.DEFINE_string("cache", None, "Folder for matches and verdicts.", required=True)
 
@@ -76,7 +76,7 @@ def find_pairs(data: pathlib.Path) -> list[Pair]:
         images = _images(data, half)
         random = np.random.default_rng(half)
         seen: set[frozenset[pathlib.Path]] = set()
-        while len(seen) < _UNRELATED:
+        while len(seen) < FLAGS.unrelated:
             kinds = random.choice(list(_KINDS), 2, p=list(_KINDS.values()))
             (scene1, path1), (scene2, path2) = (
                 images[kind][random.integers(len(images[kind]))] for kind in kinds
@@ -111,7 +111,7 @@ def _photographs(folder: pathlib.Path, count: int | None = None) -> list[pathlib
     paths = sorted(path for path in folder.iterdir() if path.suffix in (".jpg", ".png", ".ppm"))
     if count is None:
         return paths
-    return [paths[row] for row in np.linspace(0, len(paths) - 1, count).astype(int)]
+    return [paths[row] for row in np.unique(np.linspace(0, len(paths) - 1, count).astype(int))]
 
 
 def count_right(pair: Pair, points1: np.ndarray, points2: np.ndarray, sizes: np.ndarray) -> float:

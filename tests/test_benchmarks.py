@@ -61,7 +61,7 @@ def run_apart(script, *arguments):
 
 def tables(output):
     """Row → column → text of every table, by the head of its first column."""
-    found = {}
+    found, heads = {}, None
     for line in output.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if not line.startswith("|"):
@@ -168,6 +168,43 @@ def test_retrieval(tmp_path):
     rows = tables(output)["rootsift"]
     assert rows["6 images"]["pairs"] == "15" and rows["10 images"]["pairs"] == "45"
     assert rows["6 images"]["recall at 9"] == rows["10 images"]["recall at 9"] == "1.000"
+
+
+def test_verdicts(tmp_path):
+    # Every view is a cut of its scene's picture, 20 pixels further to the right than the last: a
+    # plane, before which a camera moves.
+    scenes = {
+        **{f"photos/{name}": (2, 2) for name in ("urban100", "bsds500")},
+        **{f"webcam/{name}": (2, 1) for name in "ab"},
+        **{f"sfm/{name}": (1, 1) for name in "ab"},
+        **{f"pose/{name}": (2, 1) for name in ("castle_p19", "entry_p10")},
+        **{f"hpatches_images/v_{name}": (2, 1) for name in "ab"},
+    }
+    for seed, (name, (views, pictures)) in enumerate(scenes.items()):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        random = np.random.default_rng(seed)
+        moved = 20 * (name[0] in "ph")
+        for view in range(views):
+            if view == 0 or pictures == 2:
+                picture = texture(random, 160, 260)
+            path = folder / f"{view + 1}.png"
+            cv2.imwrite(str(path), picture[:, moved * view : moved * view + 200])
+            camera = [100, 0, 99.5, 0, 100, 79.5, 0, 0, 1, *3 * [0], *np.eye(3).flat]
+            numbers = [*camera, moved * view / 100, 0, 0, 200, 160]
+            path.with_name(f"{path.name}.camera").write_text(" ".join(map(str, numbers)))
+        (folder / "H_1_2").write_text(f"1 0 {-moved} 0 1 0 0 0 1")
+    output = run_apart(
+        "verdict.py",
+        *(f"--data={tmp_path}", "--models=dog:rootsift", f"--cache={tmp_path / 'cache'}"),
+        *("--unrelated=2", "--max_keypoints=150"),
+    )
+    row = tables(output)["model"]["dog:rootsift"]
+    assert row["unrelated matched"].startswith("0 of 2:")
+    assert row["true matched"].startswith("3 of 3: 100.0 %")
+    assert row["homography: webcams"] == row["buildings"] == "1 of 1"
+    records = [json.loads(line) for line in (tmp_path / "cache/dog-rootsift.jsonl").open()]
+    assert len(records) == 10 and all(record["right"] <= record["matches"] for record in records)
 
 
 # Pairs of images

@@ -3,7 +3,9 @@
 What a model explains by chance is measured on the matches themselves: first points are paired with
 second points of other matches, and the share of these wrong pairs that fit the model is its chance.
 It is large where points crowd in one spot or on one line, and where a model has collapsed, so that
-such inliers are no evidence.
+such inliers are no evidence. Matches that do not fit are also paired with their neighbours, and the
+larger share counts: wrong matches may keep to the same part of the image, as those of points near
+the top with points near the top, which level epipolar lines explain too often.
 """
 
 import math
@@ -23,6 +25,7 @@ PARALLAX_EVIDENCE = 30.0
 _CELL = 12.0  # pixels
 _CROWDED = 0.25  # share of inliers that still fit when paired anew
 _PARTNERS = 256  # with which a point is paired anew, at most
+_NEIGHBOURS = 24  # with which a match that does not fit is paired anew
 _OFF_PLANE = 3.0  # thresholds from where a homography maps a match
 _PARALLAX_SAMPLE = 2  # matches that determine a fundamental matrix if a homography is known
 
@@ -61,8 +64,7 @@ def evidence(
     hits, pairs = _paired_anew(points1[inliers], points2[inliers], geometry, model, threshold)
     if hits > _CROWDED * pairs:
         return 0.0
-    hits, pairs = _paired_anew(points1, points2, geometry, model, threshold)
-    chance = (hits + 1) / (pairs + 1)
+    chance = _chance(points1, points2, inliers, geometry, model, threshold)
     share = successes / trials
     if share <= chance:
         return 0.0
@@ -119,12 +121,46 @@ def _width(points: np.ndarray) -> float:
     return math.sqrt(max(0.0, np.linalg.eigvalsh(np.cov(points.T, bias=True))[0]))
 
 
+def _chance(
+    points1: np.ndarray,
+    points2: np.ndarray,
+    inliers: np.ndarray,
+    geometry: str,
+    model: np.ndarray,
+    threshold: float,
+) -> float:
+    """The share of wrong pairs that fit: of any matches, or of neighbours if that is larger."""
+    hits, pairs = _paired_anew(points1, points2, geometry, model, threshold)
+    wrong = _at_most(_PARTNERS, np.flatnonzero(~inliers))
+    nearby = 0.0
+    for points in (points1, points2) if len(wrong) else ():
+        rows, partners = _neighbours(points, wrong)
+        fits = model_residuals(points1[rows], points2[partners], geometry, model) <= threshold
+        nearby = max(nearby, float(fits.mean()))
+    return max((hits + 1) / (pairs + 1), nearby + 1 / (_NEIGHBOURS * len(points1)))
+
+
+def _neighbours(points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The matches whose points are nearest to those of some rows, each with the row it is near."""
+    squares = ((points[:, None] - points[rows]) ** 2).sum(axis=-1)
+    last = min(_NEIGHBOURS, len(points) - 1)  # of which the first is the point itself
+    near = squares <= np.partition(squares, last, axis=0)[last]
+    near[rows, np.arange(len(rows))] = False
+    nearest, columns = np.nonzero(near)
+    return nearest, rows[columns]
+
+
 def _paired_anew(
     points1: np.ndarray, points2: np.ndarray, geometry: str, model: np.ndarray, threshold: float
 ) -> tuple[int, int]:
     """How many pairs of points of different matches fit a model, and of how many."""
-    count = len(points1)
-    partners = np.arange(min(count, _PARTNERS)) * count // min(count, _PARTNERS)
+    partners = _at_most(_PARTNERS, np.arange(len(points1)))
     fits = model_residuals(points1[:, None], points2[partners], geometry, model) <= threshold
     fits[partners, np.arange(len(partners))] = False
     return int(fits.sum()), fits.size - len(partners)
+
+
+def _at_most(count: int, rows: np.ndarray) -> np.ndarray:
+    """So many of the rows, at equal distances."""
+    count = min(count, len(rows))
+    return rows[np.arange(count) * len(rows) // max(count, 1)]

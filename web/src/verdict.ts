@@ -8,6 +8,7 @@ const PARALLAX_EVIDENCE = 30;
 const CELL = 12; // pixels
 const CROWDED = 0.25; // share of inliers that still fit when paired anew
 const PARTNERS = 256; // with which a point is paired anew, at most
+const NEIGHBOURS = 24; // with which a match that does not fit is paired anew
 const OFF_PLANE = 3; // thresholds from where a homography maps a match
 const SAMPLES: Record<GeometryName, number> = { homography: 4, fundamental: 7 };
 const PARALLAX_SAMPLE = 2; // matches that determine a fundamental matrix if a homography is known
@@ -35,8 +36,7 @@ export function evidence(
   if (successes <= 0 || Math.min(...widths) < CELL / 2) return 0;
   const inside = pairedAnew(inliers, fits);
   if (inside.hits > CROWDED * inside.pairs) return 0;
-  const { hits, pairs } = pairedAnew(rows, fits);
-  const chance = (hits + 1) / (pairs + 1);
+  const chance = shareByChance(first, second, rows, isInlier, fits);
   const share = successes / trials;
   if (share <= chance) return 0;
   let nats = successes * Math.log(share / chance);
@@ -94,13 +94,54 @@ function width(points: Point[]): number {
   return Math.sqrt(Math.max(0, (xx + yy) / 2 - Math.hypot((xx - yy) / 2, xy)));
 }
 
+/** The share of wrong pairs that fit: of any matches, or of neighbours if that is larger. */
+function shareByChance(first: Point[], second: Point[], rows: number[], isInlier: boolean[], fits: Fits): number {
+  const { hits, pairs } = pairedAnew(rows, fits);
+  const wrong = atMost(PARTNERS, rows.filter((i) => !isInlier[i]));
+  const nearby = [first, second].map((points) => pairedNearby(points, rows, wrong, fits));
+  const share = Math.max(...nearby.map(({ hits, pairs }) => (pairs ? hits / pairs : 0)));
+  return Math.max((hits + 1) / (pairs + 1), share + 1 / (NEIGHBOURS * rows.length));
+}
+
+type Fits = (i: number, j: number) => boolean;
+
+interface Tally {
+  hits: number;
+  pairs: number;
+}
+
 /** How many pairs of points of different matches fit, and of how many. */
-function pairedAnew(rows: number[], fits: (i: number, j: number) => boolean): { hits: number; pairs: number } {
-  const partners = Math.min(rows.length, PARTNERS);
+function pairedAnew(rows: number[], fits: Fits): Tally {
+  const partners = atMost(PARTNERS, rows);
   let hits = 0;
-  for (let k = 0; k < partners; k++) {
-    const j = rows[Math.floor((k * rows.length) / partners)];
-    for (const i of rows) if (i !== j && fits(i, j)) hits++;
+  for (const j of partners) for (const i of rows) if (i !== j && fits(i, j)) hits++;
+  return { hits, pairs: partners.length * (rows.length - 1) };
+}
+
+/** How many pairs of matches that do not fit with their neighbours do, and of how many. */
+function pairedNearby(points: Point[], rows: number[], wrong: number[], fits: Fits): Tally {
+  let [hits, pairs] = [0, 0];
+  for (const j of wrong) {
+    const near = nearest(points, rows, j);
+    pairs += near.length;
+    hits += near.filter((i) => fits(i, j)).length;
   }
-  return { hits, pairs: partners * (rows.length - 1) };
+  return { hits, pairs };
+}
+
+function nearest(points: Point[], rows: number[], j: number): number[] {
+  const [x, y] = points[j];
+  const squares = Float64Array.from(rows, (i) => square(points[i][0] - x) + square(points[i][1] - y));
+  const farthest = squares.slice().sort()[Math.min(NEIGHBOURS, rows.length - 1)]; // the first is the point itself
+  return rows.filter((i, k) => i !== j && squares[k] <= farthest);
+}
+
+function square(value: number): number {
+  return value * value;
+}
+
+/** So many of the rows, at equal distances. */
+function atMost(count: number, rows: number[]): number[] {
+  count = Math.min(count, rows.length);
+  return Array.from({ length: count }, (_, k) => rows[Math.floor((k * rows.length) / count)]);
 }
