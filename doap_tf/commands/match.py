@@ -235,8 +235,9 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     print(f"{count(len(pair.indices), 'match')} ({FLAGS.method})")
     if pair.reliable:
         median = np.median(pair.residuals[pair.inliers])
+        matrix = "homography" if pair.geometry == "homography" else f"{pair.geometry} matrix"
         print(
-            f"{count(pair.inliers.sum(), 'inlier')} of this {pair.geometry}, half of them within "
+            f"{count(pair.inliers.sum(), 'inlier')} of this {matrix}, half of them within "
             f"{median:.2f} pixels:\n{pair.model}"
         )
     if pair.reliable is not None:
