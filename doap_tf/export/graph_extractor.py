@@ -10,7 +10,7 @@ from doap_tf.networks import ContextNetwork, DenseNetwork
 
 
 def graph_extractor(network: DenseNetwork) -> GraphDenseExtractor:
-    """Returns the extractor of a built network, which finds what `DenseExtractor` finds."""
+    """Returns the extractor of a built network: `DenseExtractor` in float32, in a graph."""
     if isinstance(network, ContextNetwork):
         raise InputError("a network that describes patches, too, is exported as .tflite alone.")
 

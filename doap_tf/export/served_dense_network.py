@@ -10,7 +10,7 @@ from doap_tf.networks import DenseNetwork
 
 
 class ServedDenseNetwork:
-    """The signatures of one dense network, which find what `matching.DenseExtractor` finds.
+    """The signatures of one dense network, which give what `DenseExtractor` gives in float32.
 
     Both are batch-major, so that a server may join requests.
 
