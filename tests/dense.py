@@ -8,7 +8,7 @@ from scipy.spatial import KDTree
 
 from doap_tf.export import convert_dense_to_tflite
 from doap_tf.matching import Features
-from doap_tf.networks import DenseNetwork
+from doap_tf.networks import ContextNetwork, DenseNetwork
 
 
 @functools.cache
@@ -25,6 +25,9 @@ def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -
             for weight in network.get_weights()
         ]
     )
+    if isinstance(network, ContextNetwork):  # bits of its patches are to vary
+        mean = network.trunk.last.normalization.moving_mean
+        mean.assign(np.zeros(mean.shape))
     return network
 
 

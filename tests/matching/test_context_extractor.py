@@ -50,7 +50,7 @@ def test_given_frames_are_described_as_they_are(model):
     np.testing.assert_allclose(again, features.descriptors, atol=1e-5)
     upright = DenseExtractor(model[1], 40, oriented=False).extract(image)
     assert not angles(upright.frames).any()
-    assert np.abs(upright.descriptors - features.descriptors.astype(float)).max() > 0.05
+    assert (upright.descriptors != features.descriptors).any(axis=1).mean() > 0.2
 
 
 def test_weights_come_back_from_their_file(tmp_path):
