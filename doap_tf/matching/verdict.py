@@ -142,12 +142,13 @@ def _chance(
 
 def _neighbours(points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The matches whose points are nearest to those of some rows, each with the row it is near."""
-    squares = ((points[:, None] - points[rows]) ** 2).sum(axis=-1)
+    x, y = (points[rows, axis, None] - points[:, axis] for axis in (0, 1))
+    squares = x * x + y * y
     last = min(_NEIGHBOURS, len(points) - 1)  # of which the first is the point itself
-    near = squares <= np.partition(squares, last, axis=0)[last]
-    near[rows, np.arange(len(rows))] = False
-    nearest, columns = np.nonzero(near)
-    return nearest, rows[columns]
+    near = squares <= np.partition(squares, last, axis=1)[:, [last]]
+    near[np.arange(len(rows)), rows] = False
+    numbers, nearest = np.nonzero(near)
+    return nearest, rows[numbers]
 
 
 def _paired_anew(
