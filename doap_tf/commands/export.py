@@ -1,12 +1,16 @@
-"""Exports a network: a SavedModel for TensorFlow Serving, .tflite files for phones, ONNX.
+r"""Exports a network: a SavedModel for TensorFlow Serving, .tflite files for phones, ONNX.
 
 python export_main.py --model=doap-128 --export_dir=exports --formats=saved_model,tflite
 python export_main.py --model=doap-dense-128 --export_dir=exports --formats=saved_model,onnx
 python export_main.py --model=learned --export_dir=exports --formats=tflite --image_sizes=480x640
+python export_main.py --model=doap-dense-small-256b --export_dir=exports --formats=tflite \
+    --image_sizes=480x640,640x480
 
-The last exports the keypoint network of the detector "learned".
+The last two export the keypoint network of the detector "learned" and a network of whole images
+for phones.
 """
 
+import itertools
 import json
 import pathlib
 import re
@@ -47,8 +51,10 @@ flags.DEFINE_list(
 flags.DEFINE_list(
     "image_sizes",
     [],
-    "HEIGHTxWIDTH of further .tflite files of a keypoint network, for browsers.",
+    "HEIGHTxWIDTH of further .tflite files: of a keypoint network, for browsers; of a network of "
+    "whole images, which give --max_keypoints in one call, for phones.",
 )
+flags.DEFINE_integer("max_keypoints", 1000, "Keypoints of .tflite files of --image_sizes.")
 flags.DEFINE_string(
     "groups",
     None,
@@ -64,6 +70,7 @@ def main(argv: Sequence[str]) -> None:
     import tensorflow as tf
 
     from doap_tf.export import comparison
+    from doap_tf.export.dense_comparison import compare_dense
     from doap_tf.networks import DenseNetwork, DescriptorNetwork, KeypointNetwork
     from doap_tf.zoo import load_keras
 
@@ -75,10 +82,16 @@ def main(argv: Sequence[str]) -> None:
             _export_keypoints(network, name, directory)
         return
     if isinstance(network, DenseNetwork):
-        if FLAGS.benchmark:
-            raise InputError(f"--benchmark measures on patches; {FLAGS.model} reads whole images.")
+        if FLAGS.benchmark and ("tflite" not in FLAGS.formats or hasattr(network, "patch_size")):
+            raise InputError(
+                "--benchmark compares .tflite files of networks of whole images that take no "
+                "patches."
+            )
         with writing_to(directory, OSError, tf.errors.OpError):
-            _export(network, name, directory, None)
+            exported = _export(network, name, directory, None)
+        if FLAGS.benchmark:
+            converted = {short: path for short, path in exported.items() if path.is_file()}
+            _report(compare_dense(name, network, converted), directory)
         return
     if FLAGS.image_sizes:
         raise InputError(f"--image_sizes is for networks of images; {FLAGS.model} takes patches.")
@@ -88,11 +101,16 @@ def main(argv: Sequence[str]) -> None:
     with writing_to(directory, OSError, tf.errors.OpError):
         exported = _export(network, name, directory, calibration)
     if FLAGS.benchmark and held_out is not None:
-        record = comparison.compare(name, network, exported, held_out)
-        path = directory / f"{name}-benchmark.json"
-        with files.write_atomically(path) as temporary:
-            temporary.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"\n{comparison.as_table(record)}\n\n{path}")
+        _report(comparison.compare(name, network, exported, held_out), directory)
+
+
+def _report(record: dict[str, Any], directory: pathlib.Path) -> None:
+    from doap_tf.export import comparison
+
+    path = directory / f"{record['model']}-benchmark.json"
+    with files.write_atomically(path) as temporary:
+        temporary.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"\n{comparison.as_table(record)}\n\n{path}")
 
 
 def _load_groups(network):
@@ -142,18 +160,37 @@ def _write_onnx(network, name: str, directory: pathlib.Path, _) -> dict[str, pat
 
 
 def _write_tflite(network, name: str, directory: pathlib.Path, groups) -> dict[str, pathlib.Path]:
-    from doap_tf.export import calibration_patches, convert_dense_to_tflite, export_tflite
+    from doap_tf.export import calibration_patches, export_tflite
     from doap_tf.networks import DenseNetwork
 
     if isinstance(network, DenseNetwork):
-        path = directory / f"{name}.tflite"
-        with files.write_atomically(path) as temporary:
-            temporary.write_bytes(convert_dense_to_tflite(network))
-        return {"tflite": path}
+        return _write_dense_tflite(network, name, directory)
     patches = None if groups is None else calibration_patches(groups.patches)
     sizes = [None, *map(int, FLAGS.batch_sizes)]
     paths = export_tflite(network, directory, name, FLAGS.precisions, sizes, patches)
     return {path.stem.removeprefix(f"{name}-"): path for path in paths}
+
+
+def _write_dense_tflite(network, name: str, directory: pathlib.Path) -> dict[str, pathlib.Path]:
+    from doap_tf.export import convert_dense_to_tflite, convert_extraction_to_tflite
+    from doap_tf.progress import progress
+
+    sizes: list[tuple[int, ...] | None] = [None]
+    sizes += [tuple(map(int, text.split("x"))) for text in FLAGS.image_sizes]
+    models = {}
+    versions = list(itertools.product(FLAGS.precisions, sizes))
+    for precision, size in progress(versions, "converting", unit="file"):
+        if size:
+            models[f"{precision}-{size[0]}x{size[1]}"] = convert_extraction_to_tflite(
+                network, size, FLAGS.max_keypoints, precision
+            )
+        else:
+            models[precision] = convert_dense_to_tflite(network, precision=precision)
+    paths = {short: directory / f"{name}-{short}.tflite" for short in models}
+    for short, path in paths.items():
+        with files.write_atomically(path) as temporary:
+            temporary.write_bytes(models[short])
+    return paths
 
 
 def _write_saved_model(network, name: str, directory: pathlib.Path, _) -> dict[str, pathlib.Path]:
@@ -203,6 +240,8 @@ def _check_flags() -> None:
         raise InputError(
             f"--image_sizes must be like 480x640, height first, not {FLAGS.image_sizes}."
         )
+    if FLAGS.max_keypoints < 1:
+        raise InputError(f"--max_keypoints must be positive, not {FLAGS.max_keypoints}.")
     if FLAGS.name and (pathlib.PurePath(FLAGS.name).name != FLAGS.name or FLAGS.name == ".."):
         raise InputError(f"--name must be a plain name, not {FLAGS.name!r}.")
 

@@ -2,7 +2,8 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import cv2
 import numpy as np
@@ -11,7 +12,7 @@ import tensorflow as tf
 from doap_tf import tflite_metadata
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
-from doap_tf.export.inference_network import inference_network
+from doap_tf.export.inference_network import inference_network, with_constant_weights
 from doap_tf.export.point_description import describing_function
 from doap_tf.networks.dense_network import DenseNetwork
 from doap_tf.quiet import stderr_discarded
@@ -47,8 +48,8 @@ def convert_dense_to_tflite(
         precision: `"float32"`; `"float16"`, half the size: weights are rounded, arithmetic is not;
             or `"int8"`: the convolutions of `read` compute in 8 bits besides the first, which takes
             the image, and the last, which gives scores; `describe` stays in float32. Ranges of
-            activations are those of photographs of scikit-image. A model in float32 has them too:
-            `doap_tf.tflite_quantization.quantize` makes the one in int8 of it.
+            activations are those of photographs of scikit-image. A model in float32 for any size
+            has them too: `doap_tf.tflite_quantization.quantize` makes the one in int8 of it.
 
     Returns:
         The contents of a .tflite file.
@@ -58,19 +59,12 @@ def convert_dense_to_tflite(
             raise InputError(
                 f"image_sizes must be multiples of {network.stride}, not {size[0]}x{size[1]}."
             )
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
     network = inference_network(network)
-    weights = [
-        [variable.numpy() for variable in variables]
-        for variables in (network.trainable_variables, network.non_trainable_variables)
-    ]
+    infer = with_constant_weights(network)
 
     @tf.function
     def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Keras variables would stay variables without values in a converted model.
-        constants = ([tf.constant(value) for value in values] for values in weights)
-        maps, _ = network.stateless_call(*constants, images, statistics, training=False)
+        maps = infer(images, statistics)
         levels = zip(network.feature_strides, maps.features, strict=True)
         return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
 
@@ -85,7 +79,30 @@ def convert_dense_to_tflite(
             tf.TensorSpec([1, *(fixed or (None, None)), 1], tf.float32, "images"),
             tf.TensorSpec([1, 2], tf.float32, "statistics"),
         )
+    calibrated = precision == "int8" or not image_sizes
+    examples = {
+        name: _images_with_statistics(fixed) for name, fixed in readers.items() if calibrated
+    }
+    model = convert_signatures(signatures, examples, precision)
+    return tflite_metadata.attach(
+        model, dense_metadata(network, precision, image_size=list(image_sizes) or None, rows=rows)
+    )
 
+
+def convert_signatures(
+    signatures: Mapping[str, Any],
+    examples: Mapping[str, Iterable[Mapping[str, np.ndarray]]],
+    precision: str,
+) -> bytes:
+    """Converts functions with constant weights to a .tflite model.
+
+    Args:
+        signatures: The functions by name.
+        examples: Inputs of those that may compute in 8 bits, from which ranges are taken.
+        precision: See `convert_dense_to_tflite`.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
     with warnings.catch_warnings(), stderr_discarded(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts
         tf.saved_model.save(tf.Module(), folder, signatures)
@@ -97,23 +114,34 @@ def convert_dense_to_tflite(
             converter.target_spec.supported_types = [tf.float16]
         model = converter.convert()
     if precision != "float16":
-        for name, fixed in readers.items():
-            model = add_ranges(model, name, _examples(fixed))
-    if precision == "int8":
-        model = quantize(model)
-    metadata = {
+        for name, values in examples.items():
+            model = add_ranges(model, name, values)
+    return quantize(model) if precision == "int8" else model
+
+
+def dense_metadata(network: DenseNetwork, precision: str, **further: Any) -> dict[str, Any]:
+    """What a .tflite file says about its network."""
+    return {
         "network": "DenseNetwork",
         "feature_strides": network.feature_strides,
         "head": network.head,
         "output_dim": network.output_dim,
         "margin": network.margin,
-        "image_size": list(image_sizes) or None,
-        "rows": rows,
         "precision": precision,
         "weights_sha256": weights_sha256(network),
         **_about_patches(network),
+        **further,
     }
-    return tflite_metadata.attach(model, metadata)
+
+
+def calibration_photographs(size: tuple[int, int] = _CALIBRATION_SIZE) -> Iterator[np.ndarray]:
+    """Photographs of scikit-image resized to a height and width, uint8 [H, W]."""
+    import skimage.data
+
+    for name in _PHOTOGRAPHS:
+        photograph = getattr(skimage.data, name)()
+        grey = as_grey(photograph[0] if isinstance(photograph, tuple) else photograph)
+        yield cv2.resize(grey, size[::-1], interpolation=cv2.INTER_AREA)
 
 
 def _about_patches(network: DenseNetwork) -> dict[str, float]:
@@ -121,15 +149,9 @@ def _about_patches(network: DenseNetwork) -> dict[str, float]:
     return {name: getattr(network, name) for name in names if hasattr(network, name)}
 
 
-def _examples(size: tuple[int, int] | None) -> Iterator[dict[str, np.ndarray]]:
-    """Inputs of `read`, of photographs resized to a height and width."""
-    import skimage.data
-
-    for name in _PHOTOGRAPHS:
-        photograph = getattr(skimage.data, name)()
-        grey = as_grey(photograph[0] if isinstance(photograph, tuple) else photograph)
-        height, width = size or _CALIBRATION_SIZE
-        grey = cv2.resize(grey, (width, height), interpolation=cv2.INTER_AREA)
+def _images_with_statistics(size: tuple[int, int] | None) -> Iterator[dict[str, np.ndarray]]:
+    """Inputs of `read`."""
+    for grey in calibration_photographs(size or _CALIBRATION_SIZE):
         yield {
             "images": grey[np.newaxis, ..., np.newaxis].astype(np.float32),
             "statistics": np.array([[grey.mean(), grey.std()]], np.float32),

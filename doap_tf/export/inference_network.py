@@ -1,7 +1,7 @@
 """Forms of a trained network to export: in float32, and with its weights as constants."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -27,7 +27,7 @@ def inference_network(network: _Network) -> _Network:
     return copy
 
 
-def with_constant_weights(network: tf.keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
+def with_constant_weights(network: tf.keras.Model) -> Callable[..., Any]:
     """Returns the inference of a built network as a function to trace, its weights constants.
 
     Keras variables would stay variables without values in a converted model.
@@ -37,9 +37,9 @@ def with_constant_weights(network: tf.keras.Model) -> Callable[[tf.Tensor], tf.T
         for variables in (network.trainable_variables, network.non_trainable_variables)
     ]
 
-    def infer(inputs: tf.Tensor) -> tf.Tensor:
+    def infer(*inputs: tf.Tensor) -> Any:
         constants = ([tf.constant(value) for value in values] for values in weights)
-        outputs, _ = network.stateless_call(*constants, inputs, training=False)
+        outputs, _ = network.stateless_call(*constants, *inputs, training=False)
         return outputs
 
     return infer

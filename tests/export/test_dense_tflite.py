@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
@@ -10,27 +9,12 @@ from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.export import convert_dense_to_tflite
 from doap_tf.networks import DenseNetwork
+from tests.dense import small_model, small_network
 
-TINY = {"filters": ((4, 4), (8,), (8,), (8,), (8,)), "hidden": 8, "output_dim": 16}
 
-
-@pytest.fixture(
-    scope="module",
-    params=[TINY, {**TINY, "head": "binary"}],
-    ids=["real", "binary"],
-)
+@pytest.fixture(params=["real", "binary"])
 def converted(request) -> tuple[DenseNetwork, bytes]:
-    tf.keras.utils.set_random_seed(0)
-    network = DenseNetwork(**request.param)
-    network.build((None, None, None, 1))
-    rng = np.random.default_rng(0)
-    network.set_weights(
-        [
-            rng.uniform(0.5, 2, weight.shape) if weight.ndim == 1 else weight
-            for weight in network.get_weights()
-        ]
-    )
-    return network, convert_dense_to_tflite(network)
+    return small_network(request.param), small_model(request.param)
 
 
 def test_maps_and_rows_agree_with_the_network_at_every_size(converted):
@@ -68,13 +52,13 @@ def test_operators_are_builtin_and_none_resizes(converted):
     assert metadata["margin"] == network.margin
 
 
-def test_sizes_that_are_no_multiples_of_32_are_refused(converted):
+def test_sizes_that_are_no_multiples_of_32_are_refused():
     with pytest.raises(InputError, match="image_sizes must be multiples of 32, not 30x64"):
-        convert_dense_to_tflite(converted[0], [(64, 64), (30, 64)])
+        convert_dense_to_tflite(small_network(), [(64, 64), (30, 64)])
 
 
-def test_a_file_of_several_sizes_shares_the_weights(converted):
-    network, model = converted
+def test_a_file_of_several_sizes_shares_the_weights():
+    network, model = small_network(), small_model()
     fixed = convert_dense_to_tflite(network, [(32, 64), (64, 32)], rows=5)
     runner = Interpreter(model_content=model).get_signature_runner("read")
     interpreter = Interpreter(model_content=fixed)
