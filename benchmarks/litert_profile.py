@@ -1,6 +1,9 @@
 """Shows where the time goes in the .tflite files of networks, operation by operation.
 
 python benchmarks/litert_profile.py
+python benchmarks/litert_profile.py --models=doap-dense-small-256b --precisions=float32,int8
+
+Networks of whole images read one of 640 × 480 pixels (their signature `read`).
 
 LiteRT's Python interface has no profiler. So every operation is cut out of its file, given the
 values that it has there, and timed alone; what the whole takes besides the sum of its operations
@@ -26,6 +29,7 @@ from doap_tf import command_line
 from doap_tf.drawing.tables import Table
 from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
+from doap_tf.tflite_metadata import pack, unpack
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("models", ["doap-128", "doap-mobile-256b"], "Networks.")
@@ -44,17 +48,63 @@ _CALIBRATION = 256  # patches from which int8 takes its ranges
 def main(argv: Sequence[str]) -> None:
     del argv
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # before TensorFlow looks for them
-    import doap_tf
+    from doap_tf.networks import DenseNetwork
+    from doap_tf.zoo import load_keras
 
     measuring.print_setting("ai-edge-litert", "tensorflow")
     batch_sizes, threads = list(map(int, FLAGS.batch_sizes)), list(map(int, FLAGS.threads))
     for name in FLAGS.models:
-        network = doap_tf.from_pretrained(name).to_keras()
+        network = load_keras(name)
+        if isinstance(network, DenseNetwork):
+            _profile_reading(name, network, threads)
+            continue
         patches = _patches(network, max(*batch_sizes, FLAGS.batch_size, _CALIBRATION))
         models = {each: _convert(network, each, patches) for each in FLAGS.precisions}
         _print_whole(name, models, patches, batch_sizes, threads)
         for precision, model in models.items():
-            _print_operations(f"{name}, {precision}", model, patches[: FLAGS.batch_size])
+            _print_operations(f"{name}, {precision}", model, [patches[: FLAGS.batch_size]])
+
+
+def _profile_reading(name: str, network, threads: Sequence[int]) -> None:
+    """The same for the signature `read` of a network of whole images."""
+    import cv2
+    import skimage.data
+
+    from doap_tf.export import convert_dense_to_tflite
+
+    image = cv2.resize(skimage.data.camera(), (640, 480))
+    values = [
+        image[np.newaxis, ..., np.newaxis].astype(np.float32),
+        np.array([[image.mean(), image.std()]], np.float32),
+    ]
+    precisions = [each for each in FLAGS.precisions if each != "dynamic"]
+    models = {
+        each: _only_reading(convert_dense_to_tflite(network, precision=each)) for each in precisions
+    }
+    cases = list(itertools.product(models, threads))
+    times = measuring.fastest(
+        {str(case): _interpreter(models[case[0]], values, case[1]).invoke for case in cases}
+    )
+    rows: dict[str, dict[str, str]] = {}
+    for precision, count in cases:
+        milliseconds = f"{1e3 * times[str((precision, count))]:.1f}"
+        rows.setdefault(precision, {})[f"{count} {'thread' if count == 1 else 'threads'}"] = (
+            milliseconds
+        )
+    print(Table(rows, f"{name}, ms an image").markdown() + "\n", flush=True)
+    for precision, model in models.items():
+        _print_operations(f"{name}, {precision}", model, values, "µs an image")
+
+
+def _only_reading(model: bytes) -> bytes:
+    """The graph of the signature `read`, its inputs the image and its statistics."""
+    tree = unpack(model)
+    (signature,) = (each for each in tree.signatureDefs if each.signatureKey == b"read")
+    graph = tree.subgraphs[signature.subgraphIndex]
+    inputs = {each.name: each.tensorIndex for each in signature.inputs}
+    graph.inputs = [inputs[b"images"], inputs[b"statistics"]]
+    tree.subgraphs, tree.signatureDefs, tree.metadata = [graph], None, None
+    return pack(tree)
 
 
 def _patches(network, count: int) -> np.ndarray:
@@ -108,12 +158,15 @@ def _print_whole(
     print(Table(rows, f"{name}, µs a patch").markdown() + "\n", flush=True)
 
 
-def _print_operations(title: str, model: bytes, patches: np.ndarray) -> None:
+def _print_operations(
+    title: str, model: bytes, inputs: Sequence[np.ndarray], heading: str = "µs a patch"
+) -> None:
     functions: dict[str, Callable[[], object]] = {
-        "the whole": _interpreter(model, [patches], 1).invoke
+        "the whole": _interpreter(model, inputs, 1).invoke
     }
+    count = len(inputs[0])
     taken, arithmetic = {}, {}
-    for number, (name, part, values, products) in enumerate(_operations(model, patches)):
+    for number, (name, part, values, products) in enumerate(_operations(model, inputs)):
         label = f"{number} {name}"
         interpreter = _interpreter(part, values, 1)
         functions[label], arithmetic[label] = interpreter.invoke, products
@@ -122,7 +175,7 @@ def _print_operations(title: str, model: bytes, patches: np.ndarray) -> None:
     whole = times.pop("the whole")
     rows = {
         label: {
-            "µs a patch": f"{1e6 * seconds / len(patches):.1f}",
+            heading: f"{1e6 * seconds / count:.1f}",
             "share": f"{seconds / whole:.1%}",
             "10⁹ multiply-adds a second": (
                 f"{1e-9 * arithmetic[label] / seconds:.1f}" if arithmetic[label] else ""
@@ -133,18 +186,18 @@ def _print_operations(title: str, model: bytes, patches: np.ndarray) -> None:
     }
     for label, seconds in {"rest": whole - sum(times.values()), "the whole": whole}.items():
         rows[label] = {
-            "µs a patch": f"{1e6 * seconds / len(patches):.1f}",
+            heading: f"{1e6 * seconds / count:.1f}",
             "share": f"{seconds / whole:.1%}",
         }
     print(Table(rows, title).markdown() + "\n", flush=True)
 
 
-def _operations(model: bytes, patches: np.ndarray):
+def _operations(model: bytes, inputs: Sequence[np.ndarray]):
     """Yields name, model, input values and multiply-adds of every operation."""
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
-    reference = _interpreter(model, [patches], 1, whole=True)
+    reference = _interpreter(model, inputs, 1, whole=True)
     reference.invoke()
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
     tree = schema.ModelT.InitFromPackedBuf(model, 0)
