@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.features.dense_pyramid import LEVELS
-from doap_tf.networks import DenseNetwork, DescriptorNetwork
+from doap_tf.networks.dense_network import DenseNetwork
+from doap_tf.networks.descriptor_network import DescriptorNetwork
 from doap_tf.version import __version__
 
 _FORMAT = 1
