@@ -40,7 +40,7 @@ class DenseExtractor(Feature2D):
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
         oriented: Whether the patches of a context network follow the dominant gradient or stand
-            upright; the others have none.
+            upright as its maps do; the others have none.
         precision: Of a network that ships, `"int8"`, `"float16"` or `"float32"`; files compute in
             what they were exported in.
     """
@@ -50,7 +50,7 @@ class DenseExtractor(Feature2D):
         model: str | os.PathLike,
         max_keypoints: int | None = 8192,
         max_image_size: int | None = None,
-        oriented: bool = True,
+        oriented: bool = False,
         precision: str | None = None,
     ):
         for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):

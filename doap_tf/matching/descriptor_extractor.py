@@ -219,12 +219,12 @@ def _dense_extractor(
     batch_size: int = 1024,
     max_image_size: int | None = None,
 ) -> DenseExtractor:
-    del batch_size
+    del oriented, batch_size  # networks of whole images are upright
     if detector != "learned" or magnification is not None:
         raise InputError(
             f"{model} describes keypoints of its own: give neither a detector nor a magnification."
         )
-    return DenseExtractor(model, max_keypoints, max_image_size, oriented)
+    return DenseExtractor(model, max_keypoints, max_image_size)
 
 
 def _name_of(component: Any) -> str:
