@@ -61,7 +61,6 @@ _DESCRIPTORS = (
     *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
     *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
 )
-_DENSE = ("doap-dense-128", "doap-dense-256b", "doap-dense-small-256b")
 _PHOTOGRAPHS = ("bsds500", "urban100")
 _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
@@ -82,7 +81,9 @@ ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
-        *(Entry(name, "extractor", _VIEWS) for name in _DENSE),
+        Entry("doap-dense-128", "extractor", _VIEWS),
+        Entry("doap-dense-256b", "extractor", (*_VIEWS, "scenes/fox")),
+        Entry("doap-dense-small-256b", "extractor", _VIEWS),
         Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), _IN_VIEW),
     )
 }
