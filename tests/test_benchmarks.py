@@ -219,6 +219,7 @@ def number(cell):
     return float(cell.split(" (")[0].replace(",", ""))
 
 
+@pytest.mark.slow
 def test_pairs_of_images(tmp_path):
     written = write_image_sequences(tmp_path / "some", ["graf", "boat"], size=(150, 190))
     arguments = (

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import cv2
 import numpy as np
 import tensorflow as tf
 
@@ -16,7 +15,6 @@ from doap_tf.export.inference_network import inference_network, with_constant_we
 from doap_tf.export.point_description import describing_function
 from doap_tf.networks.dense_network import DenseNetwork
 from doap_tf.quiet import stderr_discarded
-from doap_tf.readers.images import as_grey
 from doap_tf.tflite_metadata import PRECISIONS
 from doap_tf.tflite_quantization import add_ranges, quantize
 
@@ -136,7 +134,10 @@ def dense_metadata(network: DenseNetwork, precision: str, **further: Any) -> dic
 
 def calibration_photographs(size: tuple[int, int] = _CALIBRATION_SIZE) -> Iterator[np.ndarray]:
     """Photographs of scikit-image resized to a height and width, uint8 [H, W]."""
+    import cv2
     import skimage.data
+
+    from doap_tf.readers.images import as_grey
 
     for name in _PHOTOGRAPHS:
         photograph = getattr(skimage.data, name)()

@@ -86,6 +86,7 @@ def test_a_format_from_outside_the_package_and_the_card_of_a_network_that_ships(
     assert training in record
 
 
+@pytest.mark.slow
 def test_a_network_that_ships_needs_no_groups(tmp_path):
     done = _run(
         *("--model=doap-tiny-256b", f"--export_dir={tmp_path}", "--formats=tflite"),
