@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 
 from doap_tf.errors import InputError, Interrupted, check_choice, is_out_of_memory
+from doap_tf.quiet import import_tensorflow_quietly
 from doap_tf.version import __version__
 
 EXIT_BAD_INPUT = 2
@@ -176,6 +177,7 @@ def _silence_libraries() -> None:
     # Libraries read these when they are imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
+    import_tensorflow_quietly()
     warnings.simplefilter("ignore")
     python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     logging.set_verbosity(logging.WARNING)

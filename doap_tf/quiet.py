@@ -1,9 +1,13 @@
 """Silencing native code that prints to stderr and has no setting for it."""
 
 import contextlib
+import importlib.abc
+import importlib.machinery
 import os
+import sys
 import threading
-from collections.abc import Iterator
+import types
+from collections.abc import Iterator, Sequence
 
 _LOCK = threading.RLock()
 
@@ -19,3 +23,30 @@ def stderr_discarded() -> Iterator[None]:
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
+
+
+def import_tensorflow_quietly() -> None:
+    """Discards what TensorFlow writes to stderr while it is imported, whoever imports it."""
+    if not any(isinstance(finder, _QuietTensorFlow) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _QuietTensorFlow())
+
+
+class _QuietTensorFlow(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+
+            def execute_quietly(module: types.ModuleType) -> None:
+                with stderr_discarded():
+                    execute(module)
+
+            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec

@@ -7,7 +7,6 @@ from absl import flags, logging
 
 from doap_tf.commands.recipes import define_recipe_flags
 from doap_tf.errors import InputError
-from doap_tf.quiet import stderr_discarded
 from doap_tf.training.config import RunConfig, offered_settings
 
 FLAGS = flags.FLAGS
@@ -74,9 +73,9 @@ def load_network(flag: str, name: str, dense: bool = False) -> Any:
 
 
 def has_gpu() -> bool:
-    """Whether TensorFlow sees a GPU; imports it without what it logs meanwhile."""
-    with stderr_discarded():
-        import tensorflow as tf
+    """Whether TensorFlow sees a GPU."""
+    import tensorflow as tf
+
     gpus = tf.config.list_physical_devices("GPU")
     if FLAGS.xla and not gpus:
         logging.warning("--xla without a GPU makes steps slower.")
