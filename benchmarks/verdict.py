@@ -36,7 +36,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from doap_tf import command_line
 from doap_tf.drawing.tables import Table
 from doap_tf.features.frames import transform_points
-from doap_tf.files import write_atomically
+from doap_tf.files import write_atomically, write_file
 from doap_tf.matching import DenseExtractor, DescriptorExtractor, Extractor, NearestNeighbours
 from doap_tf.matching.model_residuals import model_residuals
 from doap_tf.matching.verdict import RELIABLE_EVIDENCE
@@ -260,8 +260,10 @@ def main(argv: list[str]) -> None:
     for model in FLAGS.models:
         records = judge(model, pairs)
         name = model.replace(":", "-").replace("/", "-")
-        with write_atomically(pathlib.Path(FLAGS.cache, f"{name}.jsonl")) as temporary:
-            temporary.write_text("".join(json.dumps(record) + "\n" for record in records))
+        write_file(
+            pathlib.Path(FLAGS.cache, f"{name}.jsonl"),
+            "".join(json.dumps(record) + "\n" for record in records),
+        )
         rows[model] = row(records)
     print(Table(rows, "model").markdown())
 

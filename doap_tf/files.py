@@ -31,6 +31,12 @@ def write_atomically(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         _sync(path.parent)
 
 
+def write_file(path: str | os.PathLike, content: bytes | str) -> None:
+    """Writes a file as `write_atomically` does, text in UTF-8."""
+    with write_atomically(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 @contextlib.contextmanager
 def write_directory_atomically(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Like `write_atomically` for a folder: yields an empty one, which replaces `path`."""

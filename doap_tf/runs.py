@@ -47,5 +47,4 @@ def read_record(folder: str | os.PathLike) -> dict[str, Any]:
 
 def write_record(folder: str | os.PathLike, record: dict[str, Any]) -> None:
     """Writes the record of a run, whole or not at all."""
-    with files.write_atomically(pathlib.Path(folder, RECORD)) as temporary:
-        temporary.write_text(json.dumps(record, indent=2) + "\n", "utf-8")
+    files.write_file(pathlib.Path(folder, RECORD), json.dumps(record, indent=2) + "\n")

@@ -1,12 +1,52 @@
 """Reading and writing the metadata inside a .tflite file."""
 
+import contextlib
 import json
+import pathlib
+from collections.abc import Iterator
 from typing import Any
+
+from doap_tf.errors import InputError
 
 #: What .tflite files of descriptors compute in.
 PRECISIONS = ("float32", "float16", "int8")
 
 _NAME = "doap_tf"
+_CONTENTS = {
+    None: "network of patches",
+    "DenseNetwork": "network of whole images",
+    "KeypointNetwork": "keypoint network",
+}
+
+
+@contextlib.contextmanager
+def opened(
+    path: pathlib.Path, network: str | None = None
+) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yields the contents of a file and its metadata; the block may find the file damaged.
+
+    Args:
+        path: The file.
+        network: The class of the network of images that it must hold, for any size; None for one
+            of patches.
+    """
+    try:
+        content = path.read_bytes()
+        metadata = read(content)
+        if metadata.get("network") != network:
+            raise InputError(f"{path} holds no {_CONTENTS[network]}.")
+        if network and metadata.get("image_size"):
+            sizes = metadata["image_size"]
+            raise InputError(f"{path} takes images of {sizes} only: export it for any size.")
+        yield content, metadata
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
+    except (KeyError, ValueError) as error:
+        raise InputError(
+            f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
+        ) from error
 
 
 def attach(model: bytes, metadata: dict[str, Any], name: str = _NAME) -> bytes:

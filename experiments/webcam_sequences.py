@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from absl import app, flags
 
-from doap_tf.files import write_atomically
+from doap_tf.files import write_file
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("cameras", [], "Folders, each of aligned images of one camera.")
@@ -39,8 +39,7 @@ def main(_: list[str]) -> None:
                     homography = random_homography(rng, image.shape[1], image.shape[0])
                     image = cv2.warpPerspective(image, homography, image.shape[1::-1])
                     np.savetxt(folder / f"H_1_{position}", homography)
-                with write_atomically(folder / f"{position}.ppm") as temporary:
-                    temporary.write_bytes(cv2.imencode(".ppm", image)[1].tobytes())
+                write_file(folder / f"{position}.ppm", cv2.imencode(".ppm", image)[1].tobytes())
 
 
 def random_homography(rng: np.random.Generator, width: int, height: int) -> np.ndarray:

@@ -108,8 +108,7 @@ def _report(record: dict[str, Any], directory: pathlib.Path) -> None:
     from doap_tf.export import comparison
 
     path = directory / f"{record['model']}-benchmark.json"
-    with files.write_atomically(path) as temporary:
-        temporary.write_text(json.dumps(record, indent=1) + "\n")
+    files.write_file(path, json.dumps(record, indent=1) + "\n")
     print(f"\n{comparison.as_table(record)}\n\n{path}")
 
 
@@ -154,8 +153,7 @@ def _write_onnx(network, name: str, directory: pathlib.Path, _) -> dict[str, pat
 
     convert = convert_dense_to_onnx if isinstance(network, DenseNetwork) else convert_to_onnx
     model, path = convert(network), directory / f"{name}.onnx"
-    with files.write_atomically(path) as temporary:
-        temporary.write_bytes(model)
+    files.write_file(path, model)
     return {"onnx": path}
 
 
@@ -188,8 +186,7 @@ def _write_dense_tflite(network, name: str, directory: pathlib.Path) -> dict[str
             models[precision] = convert_dense_to_tflite(network, precision=precision)
     paths = {short: directory / f"{name}-{short}.tflite" for short in models}
     for short, path in paths.items():
-        with files.write_atomically(path) as temporary:
-            temporary.write_bytes(models[short])
+        files.write_file(path, models[short])
     return paths
 
 
@@ -219,8 +216,7 @@ def _export_keypoints(network, name: str, directory: pathlib.Path) -> None:
         height, width = map(int, text.split("x"))
         models[f"{name}-{text}.tflite"] = convert_keypoints_to_tflite(network, (height, width))
     for file, model in models.items():
-        with files.write_atomically(directory / file) as temporary:
-            temporary.write_bytes(model)
+        files.write_file(directory / file, model)
         print(directory / file)
 
 

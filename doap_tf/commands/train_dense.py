@@ -105,10 +105,9 @@ def _export(network: Any, folder: pathlib.Path) -> str:
     if importlib.util.find_spec("ai_edge_litert") is None:
         return ""
     from doap_tf.export.dense_tflite import convert_dense_to_tflite
-    from doap_tf.files import write_atomically
+    from doap_tf.files import write_file
 
-    with write_atomically(folder / runs.DENSE) as temporary:
-        temporary.write_bytes(convert_dense_to_tflite(network))
+    write_file(folder / runs.DENSE, convert_dense_to_tflite(network))
     return f"{runs.DENSE}, "
 
 

@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> None:
 
     from doap_tf.appearance import preset
     from doap_tf.export.keypoint_tflite import convert_keypoints_to_tflite
-    from doap_tf.files import write_atomically
+    from doap_tf.files import write_file
     from doap_tf.patch_generation.view_pairs import ViewPairs
     from doap_tf.training.keypoint_objective import KeypointObjective
     from doap_tf.training.keypoint_trainer import KeypointTrainer
@@ -76,8 +76,7 @@ def main(argv: Sequence[str]) -> None:
     print_data(pairs, validation and validation.pairs)
     network = KeypointTrainer(config, pairs, objective, validation, folder, strategy).run()
     if is_chief(strategy):
-        with write_atomically(folder / runs.KEYPOINTS) as temporary:
-            temporary.write_bytes(convert_keypoints_to_tflite(network))
+        write_file(folder / runs.KEYPOINTS, convert_keypoints_to_tflite(network))
         if validation:
             data = "pairs of views of held-out photographs"
             print_scores(folder, data, "lower --keypoint_cost")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from doap_tf import tflite_metadata
-from doap_tf.errors import InputError
 from doap_tf.interpreters import Interpreters
 
 # Patches at a time if the batch size is free: more would not fit into the cache.
@@ -25,9 +24,7 @@ class LiteRTBackend:
     name = "litert"
 
     def __init__(self, path: str | os.PathLike):
-        model = pathlib.Path(path).read_bytes()
-        try:
-            metadata = tflite_metadata.read(model)
+        with tflite_metadata.opened(pathlib.Path(path)) as (model, metadata):
             self.input_size: int = metadata["input_size"]
             self.head: str = metadata["head"]
             self.output_dim: int = metadata["output_dim"]
@@ -39,11 +36,6 @@ class LiteRTBackend:
             self._sha256: str = metadata["weights_sha256"] if exact else sha256(model).hexdigest()
             self._interpreters = Interpreters(model)
             self._interpreter()
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"{path} is not a .tflite file of a descriptor of doap_tf ({error}): export the "
-                "network again."
-            ) from error
 
     def infer(self, patches: np.ndarray) -> np.ndarray:
         """See `doap_tf.descriptors.Backend.infer`; threads take turns."""

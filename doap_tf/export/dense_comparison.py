@@ -2,17 +2,16 @@
 
 import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
-import tensorflow as tf
 
 from doap_tf import tflite_metadata
 from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.environment import environment
 from doap_tf.export.comparison import agreement
+from doap_tf.export.dense_tflite import reading_function, sample_photographs
 from doap_tf.export.inference_network import inference_network
 from doap_tf.export.phone_extraction import extracting_function
 from doap_tf.export.point_description import describing_function
@@ -84,11 +83,13 @@ def _scores(network: DenseNetwork, path: pathlib.Path) -> dict[str, Any]:
         extract = _whole(interpreter.get_signature_runner("detect_and_describe"))
     else:
         size = _SIZE
-        expect = _one_level(network, _reading(network), describing_function(network))
+        expect = _one_level(
+            network, reading_function(network, network), describing_function(network)
+        )
         signatures = (interpreter.get_signature_runner(name) for name in ("read", "describe"))
         extract = _one_level(network, *signatures)
     kept, rows, wanted_rows = [], [], []
-    for image in _photographs(size):
+    for image in sample_photographs(size, _PHOTOGRAPHS):
         wanted, found = expect(image), extract(image)
         apart = np.abs(wanted.keypoints[:, np.newaxis] - found.keypoints).max(axis=-1)
         same = apart.min(axis=1) < _NEAR
@@ -135,25 +136,6 @@ def _one_level(
         return _Found(np.pad(points, [(0, 0), (0, 1)]), np.asarray(rows))
 
     return extract
-
-
-def _reading(network: DenseNetwork) -> Callable[..., Mapping[str, tf.Tensor]]:
-    """The signature `read` by Keras."""
-
-    def read(images: np.ndarray, statistics: np.ndarray) -> dict[str, tf.Tensor]:
-        maps = network(images, statistics)
-        levels = zip(network.feature_strides, maps.features, strict=True)
-        return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
-
-    return read
-
-
-def _photographs(size: tuple[int, int]) -> Iterator[np.ndarray]:
-    import skimage.data
-
-    for name in _PHOTOGRAPHS:
-        image = getattr(skimage.data, name)()
-        yield cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)
 
 
 def _milliseconds(extract: _Extract, image: np.ndarray) -> float:

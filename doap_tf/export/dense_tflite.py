@@ -2,7 +2,7 @@
 
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from doap_tf import tflite_metadata
 from doap_tf.descriptors.keras_backend import weights_sha256
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.export.inference_network import inference_network, with_constant_weights
 from doap_tf.export.point_description import describing_function
 from doap_tf.networks.dense_network import DenseNetwork
@@ -18,7 +18,14 @@ from doap_tf.quiet import stderr_discarded
 from doap_tf.tflite_metadata import PRECISIONS
 from doap_tf.tflite_quantization import add_ranges, quantize
 
-_PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "rocket", "stereo_motorcycle")
+CALIBRATION_PHOTOGRAPHS = (
+    "astronaut",
+    "camera",
+    "chelsea",
+    "coffee",
+    "rocket",
+    "stereo_motorcycle",
+)
 _CALIBRATION_SIZE = (384, 512)  # of these photographs for a network that takes any
 
 
@@ -58,14 +65,7 @@ def convert_dense_to_tflite(
                 f"image_sizes must be multiples of {network.stride}, not {size[0]}x{size[1]}."
             )
     network = inference_network(network)
-    infer = with_constant_weights(network)
-
-    @tf.function
-    def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
-        maps = infer(images, statistics)
-        levels = zip(network.feature_strides, maps.features, strict=True)
-        return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
-
+    read = tf.function(reading_function(network, with_constant_weights(network)))
     readers: dict[str, tuple[int, int] | None]
     if len(image_sizes) > 1:
         readers = {f"read_{height}x{width}": (height, width) for height, width in image_sizes}
@@ -87,6 +87,19 @@ def convert_dense_to_tflite(
     )
 
 
+def reading_function(
+    network: DenseNetwork, infer: Callable[..., Any]
+) -> Callable[..., dict[str, tf.Tensor]]:
+    """Returns the signature `read` of a network, given what computes its maps."""
+
+    def read(images: tf.Tensor, statistics: tf.Tensor) -> dict[str, tf.Tensor]:
+        maps = infer(images, statistics)
+        levels = zip(network.feature_strides, maps.features, strict=True)
+        return {"scores": maps.scores, **{f"features{stride}": level for stride, level in levels}}
+
+    return read
+
+
 def convert_signatures(
     signatures: Mapping[str, Any],
     examples: Mapping[str, Iterable[Mapping[str, np.ndarray]]],
@@ -99,8 +112,7 @@ def convert_signatures(
         examples: Inputs of those that may compute in 8 bits, from which ranges are taken.
         precision: See `convert_dense_to_tflite`.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    check_choice("precision", precision, PRECISIONS)
     with warnings.catch_warnings(), stderr_discarded(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts
         tf.saved_model.save(tf.Module(), folder, signatures)
@@ -132,14 +144,16 @@ def dense_metadata(network: DenseNetwork, precision: str, **further: Any) -> dic
     }
 
 
-def calibration_photographs(size: tuple[int, int] = _CALIBRATION_SIZE) -> Iterator[np.ndarray]:
+def sample_photographs(
+    size: tuple[int, int], names: Sequence[str] = CALIBRATION_PHOTOGRAPHS
+) -> Iterator[np.ndarray]:
     """Photographs of scikit-image resized to a height and width, uint8 [H, W]."""
     import cv2
     import skimage.data
 
     from doap_tf.readers.images import as_grey
 
-    for name in _PHOTOGRAPHS:
+    for name in names:
         photograph = getattr(skimage.data, name)()
         grey = as_grey(photograph[0] if isinstance(photograph, tuple) else photograph)
         yield cv2.resize(grey, size[::-1], interpolation=cv2.INTER_AREA)
@@ -152,7 +166,7 @@ def _about_patches(network: DenseNetwork) -> dict[str, float]:
 
 def _images_with_statistics(size: tuple[int, int] | None) -> Iterator[dict[str, np.ndarray]]:
     """Inputs of `read`."""
-    for grey in calibration_photographs(size or _CALIBRATION_SIZE):
+    for grey in sample_photographs(size or _CALIBRATION_SIZE):
         yield {
             "images": grey[np.newaxis, ..., np.newaxis].astype(np.float32),
             "statistics": np.array([[grey.mean(), grey.std()]], np.float32),

@@ -8,9 +8,9 @@ import tensorflow as tf
 from doap_tf import tflite_metadata
 from doap_tf.errors import InputError
 from doap_tf.export.dense_tflite import (
-    calibration_photographs,
     convert_signatures,
     dense_metadata,
+    sample_photographs,
 )
 from doap_tf.export.inference_network import inference_network, with_constant_weights
 from doap_tf.export.point_description import describing_function
@@ -60,7 +60,7 @@ def convert_extraction_to_tflite(
     signatures = {name: extracting_function(network, image_size, max_keypoints)}
     examples = {}
     if precision == "int8":
-        examples[name] = ({"image": grey} for grey in calibration_photographs(image_size))
+        examples[name] = ({"image": grey} for grey in sample_photographs(image_size))
     model = convert_signatures(signatures, examples, precision)
     metadata = dense_metadata(
         network, precision, image_size=[list(image_size)], max_keypoints=max_keypoints

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from doap_tf.export.graph_extractor import graph_extractor
-from doap_tf.export.served_images import MOST_PIXELS, decode_image, detect_in_batch, grey_values
+from doap_tf.export.served_images import (
+    MOST_PIXELS,
+    decode_image,
+    detect_in_batch,
+    grey_values,
+    traced,
+)
 from doap_tf.networks import DenseNetwork
 
 
@@ -76,12 +82,7 @@ class ServedDenseNetwork:
             ],
             self.detect_and_describe: [tf.TensorSpec([None], tf.string, "images"), max_keypoints],
         }
-        return {
-            method.__name__: tf.function(
-                method, input_signature=spec, autograph=False
-            ).get_concrete_function()
-            for method, spec in specs.items()
-        }
+        return traced(specs)
 
     def _outputs(
         self,

@@ -1,18 +1,29 @@
 """Parts of signatures that take images: decoding, and detection in one image after the other."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
 from doap_tf.networks.descriptor_network import pack_bits
 
-MOST_PIXELS = (
-    2**24
-)  # of an image in which keypoints are detected: what that takes a server is bounded
+#: Of an image in which keypoints are detected: what that takes a server is bounded.
+MOST_PIXELS = 2**24
 _MOST_KEYPOINTS = 2**16
 # As in doap_tf.readers.images: a header must not make a server allocate gigabytes.
 _SMALL_IMAGE = 2**24
 _MOST_PIXELS_A_BYTE = 1000
+
+
+def traced(
+    specs: Mapping[Callable, Sequence[tf.TensorSpec]],
+) -> dict[str, tf.types.experimental.ConcreteFunction]:
+    """Traces methods, each with its inputs; returns the signatures by the methods' names."""
+    return {
+        method.__name__: tf.function(
+            method, input_signature=spec, autograph=False
+        ).get_concrete_function()
+        for method, spec in specs.items()
+    }
 
 
 def detect_in_batch(

@@ -6,7 +6,13 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from doap_tf.export.inference_network import inference_network, with_constant_weights
-from doap_tf.export.served_images import MOST_PIXELS, concatenate, decode_image, detect_in_batch
+from doap_tf.export.served_images import (
+    MOST_PIXELS,
+    concatenate,
+    decode_image,
+    detect_in_batch,
+    traced,
+)
 from doap_tf.features.gradients import SAMPLES
 from doap_tf.features.graph import GraphDetector, GraphPyramid, cut_patches, dominant_angles
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork, pack_bits
@@ -123,12 +129,7 @@ class ServedNetwork:
         }
         if self.network.head == "binary":
             specs[self.describe_packed] = [uint8_patches]
-        return {
-            method.__name__: tf.function(
-                method, input_signature=spec, autograph=False
-            ).get_concrete_function()
-            for method, spec in specs.items()
-        }
+        return traced(specs)
 
     def _detect(self, image: tf.Tensor, max_keypoints: tf.Tensor) -> tf.Tensor:
         """x, y, size, angle, score and descriptor of the keypoints of an image, [n, 5 + D]."""

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf import files, tflite_metadata
-from doap_tf.errors import InputError
+from doap_tf.errors import InputError, check_choice
 from doap_tf.export.inference_network import FrozenNetwork
 from doap_tf.export.model_card import network_metadata
 from doap_tf.networks.descriptor_network import DescriptorNetwork
@@ -46,8 +46,7 @@ def export_tflite(
             network, precision, size, representative_patches
         )
     for path, model in models.items():
-        with files.write_atomically(path) as temporary:
-            temporary.write_bytes(model)
+        files.write_file(path, model)
     return list(models)
 
 
@@ -82,8 +81,7 @@ def convert_to_tflite(
     Returns:
         The contents of a .tflite file.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, not {precision!r}.")
+    check_choice("precision", precision, PRECISIONS)
     frozen = FrozenNetwork(network, batch_size)
     with warnings.catch_warnings(), stderr_discarded():
         warnings.simplefilter("ignore")  # the converter warns about its own deprecated parts

@@ -12,7 +12,6 @@ import numpy as np
 
 from doap_tf import runs, tflite_metadata
 from doap_tf.counts import count
-from doap_tf.errors import InputError
 from doap_tf.interpreters import Interpreters
 from doap_tf.metrics.distances import NORM_HAMMING, NORM_L2, descriptor_size
 from doap_tf.readers.images import ImageLike, as_grey
@@ -61,15 +60,7 @@ class DenseReader:
 
     def __init__(self, model: str | os.PathLike):
         path = runs.model_file(model, runs.DENSE)
-        try:
-            content = path.read_bytes()
-            metadata = tflite_metadata.read(content)
-            if metadata.get("network") != "DenseNetwork":
-                raise InputError(f"{path} does not hold a network of whole images.")
-            if metadata["image_size"]:
-                raise InputError(
-                    f"{path} takes images of fixed sizes only: export it without a size."
-                )
+        with tflite_metadata.opened(path, "DenseNetwork") as (content, metadata):
             self._strides: list[int] = metadata["feature_strides"]
             self._margin: int = metadata["margin"]
             self.norm = NORM_HAMMING if metadata["head"] == "binary" else NORM_L2
@@ -82,14 +73,6 @@ class DenseReader:
             self._readers = Interpreters(content, _KEPT_PIXELS)
             self._describers = Interpreters(content)
             self._describer()
-        except InputError:
-            raise
-        except OSError as error:
-            raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
-            ) from error
 
     def __repr__(self) -> str:
         return f"DenseReader({descriptor_size(self.norm, self.dimension)}, {self.precision})"

@@ -14,7 +14,6 @@ import numpy as np
 
 from doap_tf import runs, tflite_metadata
 from doap_tf.catalogue import ENTRIES
-from doap_tf.errors import InputError
 from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, network_margin
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
@@ -45,31 +44,13 @@ class LearnedDetector:
 
     def __init__(self, model: str | os.PathLike | None = None, threshold: float = THRESHOLD):
         path = _file(model)
-        try:
-            content = path.read_bytes()
-            metadata = tflite_metadata.read(content)
-            if metadata.get("network") != "KeypointNetwork":
-                raise InputError(f"{path} holds no keypoint network: it describes patches.")
-            if metadata.get("image_size"):
-                height, width = metadata["image_size"]
-                raise InputError(
-                    f"{path} takes images of {height}x{width} only: export it without an image "
-                    "size."
-                )
+        with tflite_metadata.opened(path, "KeypointNetwork") as (content, metadata):
             self._radius: float = metadata["radius"]
             self._stride: int = metadata["stride"]
             self._margin = network_margin(self._stride, metadata["receptive_field"])
             # To allocate takes as long as to run.
             self._interpreters = Interpreters(content, _KEPT_SHAPES)
             self._run(np.zeros((self._stride, self._stride)))
-        except InputError:
-            raise
-        except OSError as error:
-            raise InputError(f"cannot read the network {path}: {error.strerror}.") from error
-        except (KeyError, ValueError) as error:
-            raise InputError(
-                f"{path} is not a .tflite file of doap_tf ({error}): export the network again."
-            ) from error
         self._threshold = threshold
         self.weights_sha256 = hashlib.sha256(content).hexdigest()
 

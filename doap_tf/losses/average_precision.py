@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.losses.distances import Distance
 from doap_tf.losses.list_loss import ListLoss
 from doap_tf.losses.relations import DISTRACTOR, POSITIVE
@@ -150,8 +151,7 @@ class AveragePrecisionLoss(ListLoss):
 
 
 def _check(bins: int | None, form: str, chunk_size: int | None) -> None:
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}.")
+    check_choice("form", form, FORMS)
     if bins is not None and not (isinstance(bins, int) and bins >= 2):
         raise ValueError(f"bins must be an integer of at least 2, not {bins!r}.")
     if chunk_size is not None and not (isinstance(chunk_size, int) and chunk_size >= 1):

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.losses.average_precision import histogram_average_precision
 from doap_tf.losses.global_list import gather_list
 from doap_tf.losses.relations import DISTRACTOR, IGNORED, POSITIVE
@@ -37,10 +38,7 @@ class CorrespondenceLoss:
     def __init__(
         self, name: str = "average_precision", distance: str = "euclidean", bins: int = 25
     ):
-        if name not in CORRESPONDENCE_LOSSES:
-            raise ValueError(
-                f"loss must be one of {', '.join(CORRESPONDENCE_LOSSES)}, not {name!r}."
-            )
+        check_choice("loss", name, CORRESPONDENCE_LOSSES)
         self._name, self._distance, self._bins = name, distance, bins
 
     def __call__(self, first: tf.Tensor, second: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:

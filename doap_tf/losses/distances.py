@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
+
 DISTANCES = ("euclidean", "squared", "hamming")
 
 # Identical patches occur in real data, where the slope of the root is infinite. In float32 an inner
@@ -23,7 +25,7 @@ class Distance:
     dimension: int
 
     def __post_init__(self) -> None:
-        check_distance(self.name)
+        check_choice("distance", self.name, DISTANCES)
 
     @property
     def largest(self) -> float:
@@ -50,9 +52,3 @@ class Distance:
         if self.name == "euclidean":
             return -1.0 / tf.maximum(distances, _SMALLEST)
         return tf.constant(-2.0 if self.name == "squared" else -0.5, distances.dtype)
-
-
-def check_distance(name: str) -> None:
-    """Raises a ValueError if `name` is not in `DISTANCES`."""
-    if name not in DISTANCES:
-        raise ValueError(f"distance must be one of {', '.join(DISTANCES)}, not {name!r}.")

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from doap_tf.losses.distances import check_distance
+from doap_tf.errors import check_choice
+from doap_tf.losses.distances import DISTANCES
 from doap_tf.losses.global_list import gather_list, scale_to_list
 from doap_tf.losses.relations import POSITIVE, label_columns, relations
 
@@ -48,7 +49,7 @@ class ListLoss(tf.keras.losses.Loss, abc.ABC):
         from_relations: bool = False,
         **kwargs: Any,
     ):
-        check_distance(distance)
+        check_choice("distance", distance, DISTANCES)
         super().__init__(**kwargs)
         self.distance = distance
         self.far_apart = None if far_apart is None else np.asarray(far_apart, bool)

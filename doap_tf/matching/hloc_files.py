@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.files import write_atomically
+from doap_tf.files import write_atomically, write_file
 from doap_tf.matching.image_features import unit_rows
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
@@ -84,5 +84,4 @@ def write_hloc(
                 column = np.full(count, nothing, values.dtype)
                 column[indices[:, 0]] = values
                 group[name] = column
-    with write_atomically(folder / "pairs.txt") as path:
-        path.write_text("".join(f"{name1} {name2}\n" for name1, name2 in pairs), "utf-8")
+    write_file(folder / "pairs.txt", "".join(f"{name1} {name2}\n" for name1, name2 in pairs))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from doap_tf.counts import count
 from doap_tf.errors import InputError, error_line, is_out_of_memory
-from doap_tf.files import contents_sha256, write_atomically
+from doap_tf.files import contents_sha256, write_file
 from doap_tf.matching.cameras import Cameras
 from doap_tf.matching.colmap_database import write_colmap
 from doap_tf.matching.extractor import Extractor
@@ -294,8 +294,7 @@ class Pipeline:
         with self._stopwatch.measure("draw"):
             write_collection_page(self.folder / "index.html", self.store, images, report, written)
         report["seconds"] = self._stopwatch.seconds()
-        with write_atomically(self.folder / "report.json") as temporary:
-            temporary.write_text(json.dumps(report, indent=1) + "\n")
+        write_file(self.folder / "report.json", json.dumps(report, indent=1) + "\n")
         return report, written
 
 

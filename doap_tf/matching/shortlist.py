@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.files import write_atomically
+from doap_tf.files import write_file
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
@@ -73,8 +73,7 @@ def retrieval_pairs(
     codebook = learn_codebook(names, store.read_features)
     signatures = (make or make_signatures)(names, store.read_features, codebook)
     pairs = nearest_pairs(names, signatures, neighbours)
-    with write_atomically(record) as path:
-        path.write_text(json.dumps({"key": key, "pairs": pairs}), "utf-8")
+    write_file(record, json.dumps({"key": key, "pairs": pairs}))
     return pairs
 
 

@@ -5,6 +5,8 @@ The differentiable counterpart is `doap_tf.losses.average_precision`.
 
 import numpy as np
 
+from doap_tf.errors import check_choice
+
 METHODS = ("trapezoid", "mean_precision")
 
 
@@ -46,8 +48,7 @@ def average_precision_of_ranks(
     Returns:
         float64 [...].
     """
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, not {method!r}.")
+    check_choice("method", method, METHODS)
     if positives == 0:
         return np.zeros(ranks.shape[:-1])
     found = np.arange(1, ranks.shape[-1] + 1)

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from doap_tf.errors import check_choice
 from doap_tf.metrics.average_precision import checked_list, distinct_ends
 
 TIES = ("half", "in_order")
@@ -39,8 +40,7 @@ def roc_auc(distances: np.ndarray, matches: np.ndarray, ties: str = "half") -> f
             `in_order`, the earlier one as the nearer, as in HPatches' Python code.
     """
     distances, matches = _checked_pairs(distances, matches)
-    if ties not in TIES:
-        raise ValueError(f"ties must be one of {', '.join(TIES)}, not {ties!r}.")
+    check_choice("ties", ties, TIES)
     if ties == "in_order":
         ranked = matches[np.argsort(distances, kind="stable")]
         return float(1 - np.cumsum(~ranked)[ranked].mean() / np.count_nonzero(~ranked))

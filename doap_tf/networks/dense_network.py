@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.networks.convolution import ConvolutionBlock
 from doap_tf.networks.descriptor_network import HEADS
 
@@ -94,8 +95,7 @@ class DenseNetwork(tf.keras.Model):
         synchronized: bool = False,
         **kwargs: Any,
     ):
-        if head not in HEADS:
-            raise ValueError(f"head must be one of {', '.join(HEADS)}, not {head!r}.")
+        check_choice("head", head, HEADS)
         if head == "binary" and output_dim % 8:
             raise ValueError(
                 f"output_dim of a binary head must be a multiple of 8, not {output_dim}."

@@ -5,10 +5,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.features.frames import DEFAULT_MAGNIFICATION
 from doap_tf.networks.fast_trunk import PRESETS, FastTrunk
 from doap_tf.networks.l2net import L2NET_SHAPE, L2Net
-from doap_tf.networks.spatial_transformer import SpatialTransformer, check_padding
+from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer
 from doap_tf.networks.trunk import Trunk
 
 HEADS = ("real", "binary")
@@ -80,15 +81,13 @@ class DescriptorNetwork(tf.keras.Model):
         trunk: str = "l2net",
         **kwargs: Any,
     ):
-        if head not in HEADS:
-            raise ValueError(f"head must be one of {', '.join(HEADS)}, not {head!r}.")
-        if trunk not in TRUNKS:
-            raise ValueError(f"trunk must be one of {', '.join(TRUNKS)}, not {trunk!r}.")
+        check_choice("head", head, HEADS)
+        check_choice("trunk", trunk, TRUNKS)
         if head == "binary" and output_dim % 8:
             raise ValueError(
                 f"output_dim of a binary head must be a multiple of 8, not {output_dim}."
             )
-        check_padding(padding)
+        check_choice("padding", padding, PADDINGS)
         if not magnification > 0:
             raise ValueError(f"magnification must be above 0, not {magnification!r}.")
         # With autocast a mixed policy would round the patches before they are standardised.

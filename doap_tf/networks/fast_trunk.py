@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.networks.trunk import Trunk, TrunkShape
 
 # Files of networks hold these names: what a name means must not change once a network ships.
@@ -38,8 +39,7 @@ class FastTrunk(Trunk):
         synchronized: bool = False,
         **kwargs: Any,
     ):
-        if preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, not {preset!r}.")
+        check_choice("preset", preset, PRESETS)
         super().__init__(PRESETS[preset], output_dim, width, dropout, synchronized, **kwargs)
         self.preset = preset
 

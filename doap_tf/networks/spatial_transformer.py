@@ -4,6 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.errors import check_choice
 from doap_tf.networks.convolution import ConvolutionBlock
 
 PADDINGS = ("replicate", "symmetric", "zeros")
@@ -30,7 +31,7 @@ def affine_sample(
     Returns:
         [B, S, S, 1], of the images' dtype.
     """
-    check_padding(padding)
+    check_choice("padding", padding, PADDINGS)
     size = images.shape[1]
     if images.shape.rank != 4 or size is None or size != images.shape[2] or images.shape[3] != 1:
         raise ValueError(f"images must have the shape [B, N, N, 1], not {images.shape.as_list()}.")
@@ -54,12 +55,6 @@ def affine_sample(
     columns = tf.matmul(tf.reshape(images, [-1, size, size]), along_x)  # [B, N, S²]
     samples = tf.reduce_sum(columns * along_y, axis=1)
     return tf.reshape(samples, [-1, output_size, output_size, 1])
-
-
-def check_padding(padding: str) -> None:
-    """Raises a ValueError unless `padding` is one of `PADDINGS`."""
-    if padding not in PADDINGS:
-        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, not {padding!r}.")
 
 
 @tf.keras.utils.register_keras_serializable("doap_tf")
@@ -94,7 +89,7 @@ class SpatialTransformer(tf.keras.layers.Layer):
         synchronized: bool = False,
         **kwargs: Any,
     ):
-        check_padding(padding)
+        check_choice("padding", padding, PADDINGS)
         super().__init__(**kwargs)
         self.output_size = output_size
         self.padding = padding

@@ -18,8 +18,7 @@ def main(precision: str, *paths: str) -> None:
     """Writes a .tflite file for each file of weights."""
     for weights, path in zip(paths[::2], paths[1::2], strict=True):
         network = read_network(weights, DescriptorNetwork, DenseNetwork)
-        with files.write_atomically(path) as temporary:
-            temporary.write_bytes(_converted(network, precision))
+        files.write_file(path, _converted(network, precision))
 
 
 def _converted(network: DescriptorNetwork | DenseNetwork, precision: str) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from doap_tf import catalogue, tflite_metadata
 from doap_tf.catalogue import Entry
 from doap_tf.errors import InputError
-from doap_tf.files import contents_sha256, write_atomically
+from doap_tf.files import contents_sha256, write_file
 from doap_tf.tflite_quantization import quantize
 from doap_tf.zoo.graph_files import is_of, remove_weights, restore_weights
 
@@ -51,8 +51,7 @@ def tflite_file(name: str, precision: str = "float32") -> pathlib.Path:
         if precision == "int8":
             metadata = {**tflite_metadata.read(model), "precision": precision}
             model = tflite_metadata.attach(quantize(model), metadata)
-        with write_atomically(cached) as temporary:
-            temporary.write_bytes(model)
+        write_file(cached, model)
         return cached
     if importlib.util.find_spec("tensorflow") is None:
         raise InputError(
@@ -80,8 +79,7 @@ def make_graph_files() -> None:
         models = {entry: pathlib.Path(folder, f"{entry.name}.tflite") for entry in entries}
         _convert(models, "float32")
         for entry, model in models.items():
-            with write_atomically(_graph(entry)) as temporary:
-                temporary.write_bytes(remove_weights(model.read_bytes(), entry.weights))
+            write_file(_graph(entry), remove_weights(model.read_bytes(), entry.weights))
 
 
 def _graph(entry: Entry) -> pathlib.Path:

@@ -195,7 +195,7 @@ def test_bad_models_are_named(tmp_path):
         (no_tflite, "text.tflite is not a .tflite file of doap_tf"),
         (tmp_path / "missing.tflite", "missing.tflite.*No such file"),
         (tmp_path, "keypoints.tflite.*No such file"),
-        (fixed, "480x640"),
+        (fixed, "takes images of .480, 640. only"),
         (patches, "patches.tflite holds no keypoint network"),
     ):
         with pytest.raises(InputError, match=message):
