@@ -41,7 +41,7 @@ class DenseStep(NetworkUpdate):
         self,
         config: DenseConfig,
         pool: ImagePool,
-        strategy: tf.distribute.Strategy,
+        strategy: tf.distribute.Strategy | None = None,
         tracks: TrackPairs | None = None,
         initial: Sequence[tf.keras.Model] = (),
     ):
@@ -78,7 +78,7 @@ class DenseStep(NetworkUpdate):
         """Returns an array on each device."""
         if self._replicas == 1:
             return tf.constant(values)
-        return self._strategy.experimental_distribute_values_from_function(
+        return self.strategy.experimental_distribute_values_from_function(
             lambda _: tf.constant(values)
         )
 

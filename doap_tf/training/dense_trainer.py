@@ -16,7 +16,7 @@ from doap_tf.training.dense_images import DenseImages
 from doap_tf.training.dense_step import DenseStep, make_dense_network
 from doap_tf.training.dense_validation import DenseValidation
 from doap_tf.training.initial_weights import start_from
-from doap_tf.training.loop import TrainingLoop, check_replicas
+from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.scene_tracks import SceneTracks
 from doap_tf.training.summaries import Summaries
 
@@ -28,7 +28,7 @@ class DenseTrainer(TrainingLoop):
         config: Settings.
         images: To train on and to choose the best network by.
         train_dir: Folder for everything that is written, and to resume from.
-        strategy: Devices; the default strategy by default.
+        strategy: Devices; see `NetworkUpdate`.
         tracks: Photographs of reconstructed scenes to train on as well.
         initial: Networks to start from, those that the settings name; see `start_from`.
     """
@@ -48,15 +48,12 @@ class DenseTrainer(TrainingLoop):
         step, validation = (
             (ContextStep, ContextValidation) if context else (DenseStep, DenseValidation)
         )
-        strategy = strategy or tf.distribute.get_strategy()
-        check_replicas(config.batch_size, strategy)
         super().__init__(
             config,
             step(config, images.train, strategy, tracks.pairs() if tracks else None, initial),
             make_dense_network(config),
             True,
             train_dir,
-            strategy,
         )
         if initial:
             print(start_from(self._plain, initial))

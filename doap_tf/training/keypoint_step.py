@@ -26,7 +26,7 @@ class KeypointStep(NetworkUpdate):
         self,
         config: KeypointConfig,
         objective: KeypointObjective,
-        strategy: tf.distribute.Strategy,
+        strategy: tf.distribute.Strategy | None = None,
     ):
         self._objective: Callable = objective
         super().__init__(config, strategy)

@@ -12,7 +12,7 @@ from doap_tf.training.keypoint_config import KeypointConfig
 from doap_tf.training.keypoint_objective import KeypointObjective
 from doap_tf.training.keypoint_step import KeypointStep, make_keypoint_network
 from doap_tf.training.keypoint_validation import KeypointValidation
-from doap_tf.training.loop import TrainingLoop, check_replicas
+from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.summaries import Summaries
 
 
@@ -25,7 +25,7 @@ class KeypointTrainer(TrainingLoop):
         objective: What the scores are trained for.
         validation: Chooses the best network; None keeps the last one.
         train_dir: Folder for everything that is written, and to resume from.
-        strategy: Devices; the default strategy by default.
+        strategy: Devices; see `NetworkUpdate`.
     """
 
     unit, score, label = "pairs", "gain", "gain"
@@ -39,15 +39,12 @@ class KeypointTrainer(TrainingLoop):
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
     ):
-        strategy = strategy or tf.distribute.get_strategy()
-        check_replicas(config.batch_size, strategy)
         super().__init__(
             config,
             KeypointStep(config, objective, strategy),
             make_keypoint_network(config),
             validation is not None,
             train_dir,
-            strategy,
         )
         self._pairs = pairs
         self._validation = validation

@@ -52,7 +52,6 @@ class TrainingLoop(abc.ABC):
             export.
         validated: Whether the best network is kept, else the last one.
         train_dir: Folder for everything that is written, and to resume from.
-        strategy: Devices.
 
     Attributes:
         unit: What a batch consists of, for the log.
@@ -71,14 +70,13 @@ class TrainingLoop(abc.ABC):
         plain: Any,
         validated: bool,
         train_dir: pathlib.Path,
-        strategy: tf.distribute.Strategy,
     ):
         self._config = config
         self._step: Any = step
         self._plain = plain
         self._validated = validated
         self._directory = train_dir
-        self._strategy = strategy
+        self._chief = is_chief(step.strategy)
         self._checkpoints = Checkpoints(train_dir / runs.CHECKPOINTS)
         self._history: list[dict[str, Any]] = []
         self._best: dict[str, Any] | None = None
@@ -134,10 +132,9 @@ class TrainingLoop(abc.ABC):
         """
         config = self._config
         start = self._restore()
-        chief = is_chief(self._strategy)
-        if chief:
+        if self._chief:
             self._claim_directory()
-        summaries = Summaries(self._directory / runs.TENSORBOARD if chief else None)
+        summaries = Summaries(self._directory / runs.TENSORBOARD if self._chief else None)
         if start == 0:
             self._draw_data(summaries)
             self._validate(0, summaries)
@@ -146,7 +143,7 @@ class TrainingLoop(abc.ABC):
             total=config.steps,
             initial=start,
             unit="step",
-            disable=None if chief else True,
+            disable=None if self._chief else True,
         )
         pending: list[_Pending] = []
         logged = time.perf_counter()
@@ -217,7 +214,7 @@ class TrainingLoop(abc.ABC):
         return int(state["step"])
 
     def _save(self, done: int, batch: Any) -> None:
-        if not is_chief(self._strategy):
+        if not self._chief:
             return
         arrays = {
             _array_name(number): np.asarray(variable)
@@ -276,7 +273,7 @@ class TrainingLoop(abc.ABC):
 
     def _validate(self, done: int, summaries: Summaries) -> None:
         """Scores the network and saves it if it is the best so far."""
-        if not self._validated or not is_chief(self._strategy):
+        if not self._validated or not self._chief:
             return
         self._copy_weights()
         scores = self._evaluate(done, summaries)
@@ -300,7 +297,7 @@ class TrainingLoop(abc.ABC):
 
     def _finish(self) -> Any:
         self._copy_weights()
-        if not is_chief(self._strategy):
+        if not self._chief:
             return self._plain
         if not self._validated:
             self._save_model()
@@ -312,7 +309,7 @@ class TrainingLoop(abc.ABC):
             self._directory,
             {
                 "config": dataclasses.asdict(self._config),
-                "replicas": self._strategy.num_replicas_in_sync,
+                "replicas": self._step.strategy.num_replicas_in_sync,
                 "model": "best" if self._validated else "last",
                 "data": self._data(),
                 **self._about(),
@@ -320,15 +317,6 @@ class TrainingLoop(abc.ABC):
                 "best": self._best,
                 "history": self._history,
             },
-        )
-
-
-def check_replicas(batch_size: int, strategy: tf.distribute.Strategy) -> None:
-    """Refuses batches that cannot be divided equally."""
-    if batch_size % strategy.num_replicas_in_sync:
-        raise InputError(
-            f"batch_size {batch_size} is not a multiple of the "
-            f"{strategy.num_replicas_in_sync} replicas."
         )
 
 

@@ -7,20 +7,31 @@ from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.errors import InputError
+
 
 class NetworkUpdate(abc.ABC):
     """A network with its optimiser, and the function that updates them.
 
     Args:
-        config: Settings of the run: `seed`, `clip_norm`, `xla`, `synchronized_batch_norm`.
-        strategy: Devices; inputs are divided equally among its replicas.
+        config: Settings of the run: `batch_size`, `seed`, `clip_norm`, `xla` and
+            `synchronized_batch_norm`.
+        strategy: Devices, the current ones by default; inputs are divided equally among its
+            replicas.
         in_parts: Whether the subclass compiles parts of a step itself.
     """
 
-    def __init__(self, config: Any, strategy: tf.distribute.Strategy, in_parts: bool = False):
+    def __init__(
+        self, config: Any, strategy: tf.distribute.Strategy | None = None, in_parts: bool = False
+    ):
         self._config = config
-        self._strategy = strategy
+        self.strategy = strategy = strategy or tf.distribute.get_strategy()
         self._replicas = strategy.num_replicas_in_sync
+        if config.batch_size % self._replicas:
+            raise InputError(
+                f"batch_size {config.batch_size} is not a multiple of the {self._replicas} "
+                "replicas."
+            )
         self._seed = config.seed
         with strategy.scope(), self._precision():
             self.network = self._fresh_network()
@@ -108,12 +119,12 @@ class NetworkUpdate(abc.ABC):
             first = context.replica_id_in_sync_group * size
             return tf.convert_to_tensor(values[first : first + size])
 
-        return self._strategy.experimental_distribute_values_from_function(part)
+        return self.strategy.experimental_distribute_values_from_function(part)
 
     def _total(self, values: Any) -> tf.Tensor:
         if self._replicas == 1:
-            return self._strategy.experimental_local_results(values)[0]
-        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
+            return self.strategy.experimental_local_results(values)[0]
+        return self.strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
 
     def _replica_update(
         self, inputs: Any, seed: tf.Tensor, rate: tf.Tensor, *scalars: tf.Tensor

@@ -31,7 +31,7 @@ class TrainingStep(NetworkUpdate):
     def __init__(
         self,
         config: TrainingConfig,
-        strategy: tf.distribute.Strategy,
+        strategy: tf.distribute.Strategy | None = None,
         far_apart: np.ndarray | None = None,
         teachers: Sequence[DescriptorNetwork] = (),
     ):
@@ -42,7 +42,7 @@ class TrainingStep(NetworkUpdate):
         super().__init__(config, strategy)
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
-        with strategy.scope(), self._precision():
+        with self.strategy.scope(), self._precision():
             self._teachers = Teachers(teachers, self.network.input_size) if teachers else None
         self._multipliers = [
             config.transformer_rate if "/prediction/" in variable.path else 1.0

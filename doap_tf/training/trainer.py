@@ -17,7 +17,7 @@ from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.batches import Batch, make_batches
 from doap_tf.training.config import TrainingConfig
-from doap_tf.training.loop import TrainingLoop, check_replicas
+from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.step import TrainingStep, make_network
 from doap_tf.training.summaries import Summaries
 from doap_tf.training.validation import Validation
@@ -32,7 +32,7 @@ class Trainer(TrainingLoop):
         sampler: Makes lists of `config.batch_size` rows of `groups`.
         validation: Chooses the best network; None keeps the last one.
         train_dir: Folder for everything that is written, and to resume from.
-        strategy: Devices; the default strategy by default.
+        strategy: Devices; see `NetworkUpdate`.
         step: A compiled step to reuse, whose settings differ at most in seed, number of steps,
             learning rate and its schedule; it is restarted. By default one is made.
         teachers: The networks that `config.teachers` names.
@@ -55,8 +55,6 @@ class Trainer(TrainingLoop):
         step: TrainingStep | None = None,
         teachers: Sequence[DescriptorNetwork] = (),
     ):
-        strategy = strategy or tf.distribute.get_strategy()
-        check_replicas(config.batch_size, strategy)
         mined = config.same_sequence == "mined"
         if mined and groups.far_apart is None:
             raise InputError(
@@ -89,7 +87,7 @@ class Trainer(TrainingLoop):
                 validation.groups.magnification,
             )
         plain = make_network(config)
-        super().__init__(config, step, plain, validation is not None, train_dir, strategy)
+        super().__init__(config, step, plain, validation is not None, train_dir)
         self._groups = groups
         self._sampler = sampler
         self._validation = validation
