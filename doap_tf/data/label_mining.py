@@ -18,18 +18,18 @@ _THUMBNAIL_SIZE = 16
 FEATURES = (MINED_SIZE // CELL) ** 2 * CHANNELS + _THUMBNAIL_SIZE**2
 
 _BLOCK = 1024
+_PERCENTILE = 20  # of the distances between centres, beyond which clusters are far apart
 
 
 def mine_labels(
     groups: PatchGroups,
     originals: Callable[[], PatchGroups] | None = None,
     clusters: int = 100,
-    percentile: float = 20,
     seed: int = 0,
 ) -> PatchGroups:
     """Clusters the patches of each sequence by appearance and marks clusters that are far apart.
 
-    Two clusters are far apart if the distance of their centres is above the given percentile of
+    Two clusters are far apart if the distance of their centres is above the 20th percentile of
     all such distances in the sequence. The result is cached in the folder of `groups`, if it has
     one. One sequence is in memory at a time.
 
@@ -40,7 +40,6 @@ def mine_labels(
             only if there is something to mine. None: `groups` themselves, or what was mined from
             originals before.
         clusters: K; a sequence of fewer patches has as many clusters as patches.
-        percentile: Of the distances between distinct centres.
         seed: Of K-means.
 
     Returns:
@@ -50,7 +49,7 @@ def mine_labels(
     """
     if not groups.groups_by_sequence:
         raise InputError(f"{groups.source} has no sequences to mine labels in.")
-    settings = f"{clusters}-clusters-percentile-{percentile:g}-seed-{seed}"
+    settings = f"{clusters}-clusters-percentile-{_PERCENTILE}-seed-{seed}"
     from_originals = f"mined-{settings}.npz"
     from_groups = f"mined-{settings}-{groups.size}px.npz"
     accepted = [from_originals] if originals else [from_originals, from_groups]
@@ -60,7 +59,7 @@ def mine_labels(
                 return dataclasses.replace(groups, **read_mined_labels(groups.directory / name))
 
     patches = groups.patches if originals is None else _same_rows(groups, originals()).patches
-    cluster, far_apart = _mine(groups, patches, clusters, percentile, seed)
+    cluster, far_apart = _mine(groups, patches, clusters, seed)
     if groups.directory is not None:
         path = groups.directory / accepted[-1]
         try:
@@ -97,7 +96,7 @@ def appearance(patches: np.ndarray) -> np.ndarray:
 
 
 def _mine(
-    groups: PatchGroups, patches: np.ndarray, clusters: int, percentile: float, seed: int
+    groups: PatchGroups, patches: np.ndarray, clusters: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     cluster = np.full(len(groups), -1, np.int32)
     far_apart = np.zeros([len(groups.sequence_names), clusters, clusters], bool)
@@ -108,14 +107,12 @@ def _mine(
     for sequence in progress(range(len(far_apart)), "label mining", unit="sequence"):
         rows = rows_by_sequence[ends[sequence] : ends[sequence + 1]]
         if len(rows):
-            cluster[rows], table = _cluster(appearance(patches[rows]), clusters, percentile, seed)
+            cluster[rows], table = _cluster(appearance(patches[rows]), clusters, seed)
             far_apart[sequence, : len(table), : len(table)] = table
     return cluster, far_apart
 
 
-def _cluster(
-    features: np.ndarray, clusters: int, percentile: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _cluster(features: np.ndarray, clusters: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Returns cluster numbers [N] and which clusters are far apart, bool [k, k], k ≤ clusters."""
     import threadpoolctl
     from scipy.spatial import distance
@@ -130,7 +127,7 @@ def _cluster(
     distances = distance.pdist(kmeans.cluster_centers_)
     if len(distances) == 0:
         return numbers, np.zeros([1, 1], bool)
-    threshold = np.percentile(distances, percentile)
+    threshold = np.percentile(distances, _PERCENTILE)
     return numbers, distance.squareform(distances) > threshold
 
 

@@ -204,13 +204,13 @@ def _bright_hues(radians: np.ndarray) -> np.ndarray:
     return hsv_to_rgb(np.stack([hue, np.full_like(hue, 0.72), np.ones_like(hue)], axis=-1))
 
 
-def _outline(image_size: tuple[int, int], steps: int = 32) -> np.ndarray:
+def _outline(image_size: tuple[int, int]) -> np.ndarray:
     """Returns points [N, 2] around an image, dense because a homography may tear its edges."""
     width, height = image_size
     corners = np.array(
         [(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1), (0, 0)], np.float64
     )
-    along = np.linspace(0, 1, steps)[:, None]
+    along = np.linspace(0, 1, 32)[:, None]
     edges = itertools.pairwise(corners)
     return np.concatenate([start + along * (end - start) for start, end in edges])
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # these bring TensorFlow
     from doap_tf.descriptors import Descriptor, PatchDescriptor
 
 _GAP = 2
+_COMPARED = 400  # groups
+_ALIGNED = 16  # patches
 _LABEL_WIDTH = 150
 _RIGHT, _WRONG = (60, 170, 40), (40, 50, 210)  # BGR
 _FRAME = 3
@@ -77,9 +79,7 @@ def contact_sheet(
     return tile(rows, labels, zoom)
 
 
-def draw_nearest(
-    descriptor: PatchDescriptor, groups: PatchGroups, max_groups: int = 400, columns: int = 24
-) -> np.ndarray:
+def draw_nearest(descriptor: PatchDescriptor, groups: PatchGroups, columns: int = 24) -> np.ndarray:
     """Draws first patches of groups above their nearest neighbours among the last ones.
 
     The last patch of a group is the hardest in HPatches' order. A green frame marks a neighbour of
@@ -87,14 +87,13 @@ def draw_nearest(
 
     Args:
         descriptor: Compares the patches.
-        groups: Those with two or more patches are compared.
-        max_groups: Maximum number of groups that are compared.
+        groups: Up to 400 with two or more patches are compared.
         columns: Patches per row.
 
     Returns:
         BGR [H, W, 3].
     """
-    rows = [groups.rows_of(g) for g in np.flatnonzero(groups.group_sizes >= 2)[:max_groups]]
+    rows = [groups.rows_of(g) for g in np.flatnonzero(groups.group_sizes >= 2)[:_COMPARED]]
     first, last = (groups.patches[[row[index] for row in rows]] for index in (0, -1))
     distances, right, nearest = metrics.match(
         descriptor.describe(first), descriptor.describe(last), descriptor.norm
@@ -118,9 +117,7 @@ def draw_nearest(
     return tile(lines)
 
 
-def draw_alignment(
-    descriptor: Descriptor, patches: np.ndarray, max_patches: int = 16, zoom: int = 2
-) -> np.ndarray:
+def draw_alignment(descriptor: Descriptor, patches: np.ndarray, zoom: int = 2) -> np.ndarray:
     """Draws patches before and after the spatial transformer of a network.
 
     The third row shows the aligned patches with black beyond the edges of the original ones, which
@@ -128,8 +125,7 @@ def draw_alignment(
 
     Args:
         descriptor: A network with a spatial transformer.
-        patches: uint8 [N, S, S], S the descriptor's `input_size`.
-        max_patches: Maximum number of patches to draw.
+        patches: uint8 [N, S, S], S the descriptor's `input_size`; 16 at most are drawn.
         zoom: Pixels of the picture, along each axis, per pixel of a patch.
 
     Returns:
@@ -144,7 +140,7 @@ def draw_alignment(
 
     from doap_tf.networks import affine_sample
 
-    patches = patches[:max_patches]
+    patches = patches[:_ALIGNED]
     images = tf.cast(patches[..., np.newaxis], tf.float32)
     _, transforms = network.align(images)
     aligned, cut_off = (

@@ -4,7 +4,6 @@ import collections
 import time
 from collections.abc import Callable, Hashable
 
-import cv2
 import numpy as np
 
 from doap_tf.matching import Extractor, Features
@@ -41,16 +40,6 @@ class FeatureCache:
         while len(self._kept) > 2 and sum(map(_size, self._kept.values())) > self._limit:
             self._kept.popitem(last=False)
         return self._kept[key]
-
-
-def shrink(image: np.ndarray, max_size: int | None) -> np.ndarray:
-    """Returns an image whose longer side has at most so many pixels, None for any number."""
-    height, width = image.shape[:2]
-    ratio = (max_size or np.inf) / max(height, width)
-    if ratio >= 1:
-        return image
-    size = max(1, round(width * ratio)), max(1, round(height * ratio))
-    return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
 
 
 def _size(features: Features) -> int:

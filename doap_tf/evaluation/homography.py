@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import cv2
 import numpy as np
 
-from doap_tf.evaluation.feature_cache import FeatureCache, shrink
+from doap_tf.evaluation.feature_cache import FeatureCache
 from doap_tf.evaluation.image_model import ImageModel
 from doap_tf.evaluation.pair_results import SEEDS, PairResults, PairScores
 from doap_tf.evaluation.result import Result
@@ -19,6 +19,7 @@ from doap_tf.features.frames import transform_points
 from doap_tf.matching import Features, Matcher, NearestNeighbours, Verifier
 from doap_tf.progress import progress
 from doap_tf.readers import list_image_sequences, read_image_sequence
+from doap_tf.readers.images import resizing_map, shrink
 
 LIMITS = (1, 3, 5)  # of the area under the curve, in pixels
 TOLERANCES = np.arange(1, 11)  # of mean matching accuracy, in pixels
@@ -134,5 +135,4 @@ class Homography:
 
 def _scale(image: np.ndarray, features: Features) -> np.ndarray:
     """The map [3, 3] from pixels of an image to those in which its features are."""
-    x, y = np.divide(features.image_size, image.shape[1::-1])
-    return np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2], [0, 0, 1]])
+    return np.vstack([resizing_map(image.shape, features.image_size[::-1]), [0, 0, 1]])

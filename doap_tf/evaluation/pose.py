@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.evaluation.feature_cache import FeatureCache, shrink
+from doap_tf.evaluation.feature_cache import FeatureCache
 from doap_tf.evaluation.image_model import ImageModel
 from doap_tf.evaluation.pair_results import SEEDS, PairResults, PairScores
 from doap_tf.evaluation.result import Result
@@ -24,7 +24,7 @@ from doap_tf.evaluation.two_view_scores import (
 )
 from doap_tf.matching import ESTIMATORS, Features, Matcher, NearestNeighbours
 from doap_tf.progress import progress
-from doap_tf.readers.images import read_image
+from doap_tf.readers.images import read_image, shrink
 from doap_tf.readers.pose_pairs import PosedImage, PosePair, read_pose_pairs
 
 LIMITS = (5, 10, 20)  # of the area under the curve, in degrees

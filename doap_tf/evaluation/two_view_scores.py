@@ -37,23 +37,20 @@ def area_under_curve(errors: np.ndarray, limit: float) -> np.ndarray:
     return (steps + np.nan_to_num(within).max(axis=-1) / (2 * limit)) / errors.shape[-1]
 
 
-def bootstrap_interval(
-    statistic: Callable[[np.ndarray], np.ndarray], count: int, seed: int = 0
-) -> np.ndarray:
+def bootstrap_interval(statistic: Callable[[np.ndarray], np.ndarray], count: int) -> np.ndarray:
     """Bounds [2, ...] of the 95 % interval of a statistic, by drawing the pairs again.
 
     Args:
         statistic: Takes rows int64 [N] of the pairs, and returns numbers of one shape.
-        count: Number N of pairs.
-        seed: Of the draws; the same seed draws the same pairs.
+        count: Number N of pairs; for the same number the same pairs are drawn.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     draws = np.stack([statistic(rng.integers(count, size=count)) for _ in range(_RESAMPLES)])
     return np.quantile(draws, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2], axis=0)
 
 
-def distinct_places(points: np.ndarray, radius: float = PLACE_RADIUS) -> int:
-    """Number of points [N, 2] that remain if each takes out all later ones within a radius.
+def distinct_places(points: np.ndarray) -> int:
+    """Number of points [N, 2] that remain if each takes out all later ones within 3 pixels.
 
     A structure that is found at several scales has many right matches at one place.
     """
@@ -61,7 +58,7 @@ def distinct_places(points: np.ndarray, radius: float = PLACE_RADIUS) -> int:
     if not len(points):
         return 0
     kept = np.ones(len(points), bool)
-    for row, neighbours in enumerate(KDTree(points).query_ball_point(points, radius)):
+    for row, neighbours in enumerate(KDTree(points).query_ball_point(points, PLACE_RADIUS)):
         if kept[row]:
             kept[[other for other in neighbours if other > row]] = False
     return int(kept.sum())

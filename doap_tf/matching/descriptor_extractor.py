@@ -28,7 +28,7 @@ from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_copies import HoldsAlgorithms
 from doap_tf.matching.opencv_extractor import opencv_keypoints
-from doap_tf.readers.images import ImageLike, as_grey
+from doap_tf.readers.images import ImageLike, as_grey, resizing_map, shrink
 from doap_tf.zoo import load_descriptor
 from doap_tf.zoo.loading import DENSE, network_of_images
 
@@ -200,14 +200,8 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
 
     def _shrunk(self, image: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """The image within `max_image_size`, and the affine map [2, 3] to it if it is smaller."""
-        longer = max(image.shape)
-        if self.max_image_size is None or longer <= self.max_image_size:
-            return image, None
-        height, width = image.shape
-        size = [max(1, round(side * self.max_image_size / longer)) for side in (width, height)]
-        x, y = size[0] / width, size[1] / height
-        shrinking = np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2]])
-        return cv2.resize(image, size, interpolation=cv2.INTER_AREA), shrinking
+        shrunk = shrink(image, self.max_image_size)
+        return shrunk, None if shrunk is image else resizing_map(image.shape, shrunk.shape)
 
 
 def _dense_extractor(

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from doap_tf.errors import check_choice
@@ -225,22 +224,6 @@ class DenseNetwork(tf.keras.Model):
         if self.head == "real":
             return tf.math.l2_normalize(rows, axis=-1)
         return tf.tanh(rows) if training else tf.where(rows >= 0, 1.0, -1.0)
-
-    def multiply_adds(self) -> float:
-        """Returns the multiplications with additions of `call` for each pixel of an image."""
-        layers = [
-            *(
-                (block.convolution, 4**n)
-                for n, level in enumerate(self.levels, 1)
-                for block in level
-            ),
-            (self.score_half, 4),
-            (self.score_quarter, 16),
-            (self.score_eighth, 64),
-            (self.score_block.convolution, 4),
-            (self.score_head, 4),
-        ]
-        return sum(float(np.prod(layer.kernel.shape)) / pixels for layer, pixels in layers)
 
     @classmethod
     def least_weights(cls, config: Mapping[str, Any]) -> int:

@@ -72,6 +72,22 @@ def read_upright(path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
+def shrink(image: np.ndarray, max_size: int | None) -> np.ndarray:
+    """Returns an image whose longer side has at most so many pixels, None for any number."""
+    height, width = image.shape[:2]
+    longer = max(height, width)
+    if max_size is None or longer <= max_size:
+        return image
+    size = [max(1, round(side * max_size / longer)) for side in (width, height)]
+    return cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+
+
+def resizing_map(before: tuple[int, ...], after: tuple[int, ...]) -> np.ndarray:
+    """Returns the map of pixels to those of the image resized, of shapes [H, W], float64 [2, 3]."""
+    y, x = np.divide(after[:2], before[:2])
+    return np.array([[x, 0, (x - 1) / 2], [0, y, (y - 1) / 2]])
+
+
 def orientation_map(orientation: int, size: tuple[int, int]) -> np.ndarray:
     """Returns the map of an upright image's pixels to those that are stored, float64 [2, 3].
 

@@ -14,7 +14,6 @@ def test_repeated_keypoints_have_another_colour():
         np.array([[10, 10], [10, 30]]),
         np.array([[22, 11], [45, 30]]),
         shift,
-        zoom=2,
     )
     assert picture.shape == (80, 204, 3) and picture.dtype == np.uint8
 
