@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
@@ -22,7 +21,8 @@ from doap_tf.evaluation.two_view_scores import (
     epipolar_errors,
     pose_error,
 )
-from doap_tf.matching import ESTIMATORS, Features, Matcher, NearestNeighbours
+from doap_tf.matching import Features, Matcher, NearestNeighbours
+from doap_tf.matching.geometry_estimation import estimate_geometry
 from doap_tf.progress import progress
 from doap_tf.readers.images import read_image, shrink
 from doap_tf.readers.pose_pairs import PosedImage, PosePair, read_pose_pairs
@@ -31,9 +31,6 @@ LIMITS = (5, 10, 20)  # of the area under the curve, in degrees
 #: Thresholds of an inlier in pixels, of which each model gets one by validation.
 THRESHOLDS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
 DEFAULT_THRESHOLD = 1.0
-
-_CONFIDENCE = 0.9999
-_MAX_ITERATIONS = 10_000
 
 
 class Pose:
@@ -153,7 +150,7 @@ class Pose:
 
 
 class _MatchedPair(NamedTuple):
-    """Matches [M, 2] of two images, the surest first, and the matrices of their cameras."""
+    """Matches [M, 2] of two images, the most confident first, and the matrices of their cameras."""
 
     truth: PosePair
     points1: np.ndarray
@@ -173,23 +170,14 @@ class _MatchedPair(NamedTuple):
 
     def error(self, threshold: float, seed: int) -> float:
         """Degrees between the true pose and the one that MAGSAC++ estimates."""
-        parameters = cv2.UsacParams()
-        # Samples are drawn from all matches alike, whatever `Verifier` does for speed.
-        for name, value in ESTIMATORS["magsac"].items():
-            setattr(parameters, name, value)
-        parameters.threshold = threshold
-        parameters.confidence = _CONFIDENCE
-        parameters.maxIterations = _MAX_ITERATIONS
-        parameters.randomGeneratorState = seed
-        try:
-            essential, inliers = cv2.findEssentialMat(
-                self.points1, self.points2, self.camera1, self.camera2, None, None, parameters
-            )
-        except cv2.error:  # too few matches, or none that determine a model
+        cameras = self.camera1, self.camera2
+        estimated = estimate_geometry(
+            self.points1, self.points2, "essential", threshold, seed, cameras=cameras
+        )
+        if estimated is None:
             return np.inf
-        if essential is None or essential.shape != (3, 3) or not np.isfinite(essential).all():
-            return np.inf
-        rays1, rays2 = (rays[inliers.ravel() != 0] for rays in self.rays)
+        essential, inliers = estimated
+        rays1, rays2 = (rays[inliers] for rays in self.rays)
         return pose_error(essential, rays1, rays2, self.truth.rotation, self.truth.translation)
 
 

@@ -12,6 +12,7 @@ from .descriptor_extractor import (
     DescriptorExtractor as DescriptorExtractor,
 )
 from .extractor import Extractor as Extractor
+from .geometry_estimation import ESTIMATORS as ESTIMATORS, GEOMETRIES as GEOMETRIES
 from .hloc_files import check_pair_names as check_pair_names, write_hloc as write_hloc
 from .image_features import Features as Features
 from .image_matching import (
@@ -45,8 +46,6 @@ from .verdict import (
     has_parallax as has_parallax,
 )
 from .verifier import (
-    ESTIMATORS as ESTIMATORS,
-    GEOMETRIES as GEOMETRIES,
     PairMatches as PairMatches,
     Verification as Verification,
     Verifier as Verifier,

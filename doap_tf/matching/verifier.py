@@ -4,56 +4,26 @@ import dataclasses
 import os
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 
 from doap_tf.counts import count
 from doap_tf.errors import InputError, check_choice
+from doap_tf.matching.geometry_estimation import (
+    ESTIMATORS,
+    GEOMETRIES,
+    draws_in_order,
+    estimate_geometry,
+    sampling,
+)
 from doap_tf.matching.image_features import Features
 from doap_tf.matching.matcher import Matches
 from doap_tf.matching.model_residuals import model_residuals
 from doap_tf.matching.verdict import confidence, evidence, has_parallax, is_reliable
 from doap_tf.readers.images import ImageLike
 
-#: Each geometry with the minimal number of matches that determines it.
-GEOMETRIES = {"homography": 4, "fundamental": 7, "essential": 5}
 #: Of a homography and a fundamental matrix, or an essential one where the cameras are known, the
 #: better supported.
 AUTO = "auto"
-
-_CONFIDENCE = 0.9999
-_MAX_ITERATIONS = 100_000
-# MAGSAC++ draws the nearest descriptors first, and from neighbourhoods that grow (progressive
-# NAPSAC): far fewer samples then find as many pairs (docs/experiments/retrieval.md). Poses from
-# known cameras are better from samples of all matches alike (docs/experiments/retrieval.md).
-_GUIDED = {"sampler": cv2.SAMPLING_PROGRESSIVE_NAPSAC, "maxIterations": 3_000}
-_UNIFORM = {"sampler": cv2.SAMPLING_UNIFORM, "maxIterations": 10_000}
-_MSAC = {"score": cv2.SCORE_METHOD_MSAC, "final_polisher": cv2.COV_POLISHER}
-#: Robust estimators, by what sets them apart among OpenCV's: MAGSAC++ (USAC_MAGSAC), graph-cut
-#: RANSAC (USAC_ACCURATE), RANSAC with local optimisation (USAC_DEFAULT), PROSAC with local
-#: optimisation (USAC_PROSAC), and plain RANSAC, whose model fits a minimal sample.
-ESTIMATORS: dict[str, dict[str, int]] = {
-    "magsac": {
-        "score": cv2.SCORE_METHOD_MAGSAC,
-        "final_polisher": cv2.MAGSAC,
-        "loMethod": cv2.LOCAL_OPTIM_SIGMA,
-        "loIterations": 10,
-        "loSampleSize": 50,
-    },
-    "gc_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_GC, "loIterations": 25, "loSampleSize": 20},
-    "lo_ransac": {**_MSAC, "loMethod": cv2.LOCAL_OPTIM_INNER_AND_ITER_LO, "loIterations": 10},
-    "prosac": {
-        **_MSAC,
-        "sampler": cv2.SAMPLING_PROSAC,
-        "loMethod": cv2.LOCAL_OPTIM_INNER_LO,
-        "loIterations": 10,
-    },
-    "ransac": {
-        "score": cv2.SCORE_METHOD_RANSAC,
-        "final_polisher": cv2.NONE_POLISHER,
-        "loMethod": cv2.LOCAL_OPTIM_NULL,
-    },
-}
 
 
 class Verification(NamedTuple):
@@ -200,7 +170,7 @@ class Verifier:
             name: value.tolist() if isinstance(value, np.ndarray) else value
             for name, value in dataclasses.asdict(self).items()
         }
-        samples = {name: dict(_samples(self.estimator, name)) for name in self._geometries()}
+        samples = {name: dict(sampling(self.estimator, name)) for name in self._geometries()}
         return {**fields, "samples": samples}
 
     def verify(self, features1: Features, features2: Features, matches: Matches) -> PairMatches:
@@ -255,16 +225,24 @@ class Verifier:
     def _verify_by(
         self, geometry: str, points1: np.ndarray, points2: np.ndarray, costs: np.ndarray | None
     ) -> Verification:
-        count, model = len(points1), None
+        count, estimated = len(points1), None
         if count >= GEOMETRIES[geometry]:
-            parameters = _parameters(self.estimator, geometry, self.threshold, self.seed)
             order = np.arange(count)
-            if costs is not None and parameters.sampler != cv2.SAMPLING_UNIFORM:
+            if costs is not None and draws_in_order(self.estimator, geometry):
                 order = np.argsort(costs, kind="stable")
             cameras = self._cameras() if geometry == "essential" else None
-            model = _estimate(points1[order], points2[order], geometry, cameras, parameters)
-        if model is None:
+            estimated = estimate_geometry(
+                points1[order],
+                points2[order],
+                geometry,
+                self.threshold,
+                self.seed,
+                self.estimator,
+                cameras,
+            )
+        if estimated is None:
             return Verification(geometry, None, np.zeros(count, bool), np.full(count, np.inf), 0.0)
+        model, _ = estimated
         in_pixels = self._in_pixels(geometry, model)
         kind = "homography" if geometry == "homography" else "fundamental"
         residuals = model_residuals(points1, points2, kind, in_pixels)
@@ -297,44 +275,3 @@ def _check_intrinsics(matrix: np.ndarray, name: str) -> None:
             f"{name} must be a camera matrix [[fx, s, cx], [0, fy, cy], [0, 0, 1]], "
             f"not {matrix.tolist()}."
         )
-
-
-def _samples(estimator: str, geometry: str) -> dict[str, int]:
-    """How an estimator draws samples, and how many at most."""
-    if estimator != "magsac":
-        return {"maxIterations": _MAX_ITERATIONS}
-    return _UNIFORM if geometry == "essential" else _GUIDED
-
-
-def _parameters(estimator: str, geometry: str, threshold: float, seed: int) -> cv2.UsacParams:
-    parameters = cv2.UsacParams()
-    parameters.threshold = threshold
-    parameters.confidence = _CONFIDENCE
-    parameters.randomGeneratorState = seed
-    for name, value in (ESTIMATORS[estimator] | _samples(estimator, geometry)).items():
-        setattr(parameters, name, value)
-    return parameters
-
-
-def _estimate(
-    points1: np.ndarray,
-    points2: np.ndarray,
-    geometry: str,
-    cameras: tuple[np.ndarray, np.ndarray] | None,
-    parameters: cv2.UsacParams,
-) -> np.ndarray | None:
-    try:
-        if cameras is not None:
-            model, _ = cv2.findEssentialMat(
-                points1, points2, cameras[0], cameras[1], None, None, parameters
-            )
-        elif geometry == "homography":
-            model, _ = cv2.findHomography(points1, points2, parameters)
-        else:
-            model, _ = cv2.findFundamentalMat(points1, points2, parameters)
-    except cv2.error:
-        # OpenCV raises if it cannot draw a single sample, as from many copies of one point.
-        return None
-    if model is None or model.shape != (3, 3) or not np.isfinite(model).all():
-        return None
-    return model

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 
 from doap_tf.errors import InputError
-from doap_tf.files import write_atomically
+from doap_tf.files import write_file
 from doap_tf.progress import progress
 
 VIDEO_SUFFIXES = (".avi", ".m4v", ".mkv", ".mov", ".mp4", ".webm")
@@ -49,9 +49,8 @@ def write_video_frames(
         path.unlink()
     for number, frame in enumerate(_frames(video)):
         if number in paths:
-            with write_atomically(paths[number]) as temporary:
-                data = cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, 95])[1]
-                temporary.write_bytes(data.tobytes())
+            data = cv2.imencode(".jpg", frame, [cv2.IMWRITE_JPEG_QUALITY, 95])[1]
+            write_file(paths[number], data.tobytes())
     return list(paths.values())
 
 

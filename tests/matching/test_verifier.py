@@ -3,7 +3,7 @@ import pytest
 
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
-from doap_tf.matching import ESTIMATORS, GEOMETRIES, Verifier, verifier
+from doap_tf.matching import ESTIMATORS, GEOMETRIES, Verifier, geometry_estimation
 from tests.matching.scene import HOMOGRAPHY, corner_error
 
 INTRINSICS1 = np.array([[700.0, 0, 320], [0, 710, 240], [0, 0, 1]])
@@ -128,7 +128,7 @@ def test_cameras_are_found_where_one_match_in_six_is_right(geometry):
 def test_settings_tell_other_samples_apart(monkeypatch):
     before = Verifier().settings()
     assert before["samples"].keys() == {"homography", "fundamental"}
-    monkeypatch.setitem(verifier._GUIDED, "maxIterations", 20)
+    monkeypatch.setitem(geometry_estimation._GUIDED, "maxIterations", 20)
     assert Verifier().settings() != before
 
 
