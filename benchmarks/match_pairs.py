@@ -102,7 +102,6 @@ flags.DEFINE_string("aliked", None, "Folder of ALIKED's repository.")
 flags.DEFINE_string("r2d2", None, "Folder of R2D2's repository.")
 flags.DEFINE_string("output", None, "File of JSON lines to add to; what it has is not repeated.")
 flags.DEFINE_string("pictures", None, "Folder for pictures of the matches.")
-flags.DEFINE_bool("by_pair", False, "Whether to print a table of every pair, too.")
 
 _Record = dict[str, Any]
 _Key = tuple[str, str, int]  # model, pair, number of keypoints
@@ -188,8 +187,6 @@ def main(argv: Sequence[str]) -> None:
                 if name != FLAGS.baseline
             }
             _print(f"{title}, minus {FLAGS.baseline}", differences)
-        for number, pair in enumerate(pairs if FLAGS.by_pair else ()):
-            _print(f"{pair}, {title}", {name: _row([each[number]]) for name, each in rows.items()})
 
 
 def _measure(

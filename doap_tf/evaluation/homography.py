@@ -120,8 +120,8 @@ class Homography:
         residuals = np.linalg.norm(transform_points(points1, homography) - points2, axis=1)
         within = residuals[:, np.newaxis] <= TOLERANCES
         accuracies = within.sum(axis=0) / max(1, len(within))
-        surest = np.argsort(costs, kind="stable")
-        right = surest[residuals[surest] <= RIGHT]
+        most_confident = np.argsort(costs, kind="stable")
+        right = most_confident[residuals[most_confident] <= RIGHT]
         pair = PairScores(
             np.array(errors),
             float(accuracies.mean()),

@@ -108,14 +108,14 @@ def load_extractor(text: str, max_keypoints: int | None) -> Extractor:
     if peer is None and not _is_dense(descriptor):
         return DescriptorExtractor(descriptor, detector, count, pooled, oriented)
     if _is_dense(descriptor):
-        describer: Extractor = DenseExtractor(descriptor, count)
+        extractor: Extractor = DenseExtractor(descriptor, count)
     else:
-        describer = DescriptorExtractor(descriptor, "dog", count, pooled)
+        extractor = DescriptorExtractor(descriptor, "dog", count, pooled)
     if peer is not None:
-        return _Described(text, peer.extract, describer, peer.settings())
-    found = functools.partial(_detect, detector, count, oriented)
+        return _ComposedExtractor(text, peer.extract, extractor, peer.settings())
+    find = functools.partial(_detect, detector, count, oriented)
     settings = {"detector": detector, "oriented": oriented, "max_keypoints": count}
-    return _Described(text, found, describer, settings)
+    return _ComposedExtractor(text, find, extractor, settings)
 
 
 def _whole(text: str, count: int | None) -> Extractor:
@@ -221,28 +221,28 @@ class _RootSift(OpenCVExtractor):
         return {"root": True, **super().settings()}
 
 
-class _Described:
-    """An `Extractor` that describes keypoints of another."""
+class _ComposedExtractor:
+    """An `Extractor` that describes keypoints found by another."""
 
     def __init__(
         self,
         name: str,
         find: Callable[[ImageLike], Features | Detections],
-        describer: Extractor,
+        extractor: Extractor,
         settings: dict[str, Any],
     ):
         self.name = name
-        self.norm = describer.norm
-        self.describe = describer.describe
+        self.norm = extractor.norm
+        self.describe = extractor.describe
         self._find = find
-        self._describer = describer
+        self._extractor = extractor
         self._settings = settings
 
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         if mask is not None:
             raise InputError(f"{self.name} takes no mask.")
         found = self._find(image)
-        return self._describer.describe(image, found.frames, found.responses)
+        return self._extractor.describe(image, found.frames, found.responses)
 
     def settings(self) -> dict[str, Any]:
-        return {**self._describer.settings(), "keypoints": self._settings}
+        return {**self._extractor.settings(), "keypoints": self._settings}

@@ -112,10 +112,10 @@ def _level(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Keypoints [n, 3] of a level [1, h, w, 1], their scores and sampled features."""
     _, height, width, _ = image.shape
-    further = [[0, 0], *([0, -side % network.stride] for side in (height, width)), [0, 0]]
+    padding = [[0, 0], *([0, -side % network.stride] for side in (height, width)), [0, 0]]
     mean = tf.reduce_mean(image)
     deviation = tf.sqrt(tf.reduce_mean(tf.square(image - mean)))
-    padded = tf.pad(image - mean, further) + mean
+    padded = tf.pad(image - mean, padding) + mean
     maps = infer(padded, tf.stack([mean, deviation])[tf.newaxis])
     image = tf.reshape(image, [height, width])
     scores = _smoothed(tf.reshape(maps.scores, padded.shape[1:3])[:height, :width])

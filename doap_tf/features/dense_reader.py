@@ -71,8 +71,8 @@ class DenseReader:
             self.precision: str = metadata.get("precision", "float32")
             # By the shape of a tile: to allocate takes as long as to run.
             self._readers = Interpreters(content, _KEPT_PIXELS)
-            self._describers = Interpreters(content)
-            self._describer()
+            self._point_interpreters = Interpreters(content)
+            self._point_runner()
 
     def __repr__(self) -> str:
         return f"DenseReader({descriptor_size(self.norm, self.dimension)}, {self.precision})"
@@ -127,8 +127,8 @@ class DenseReader:
             if patches is not None:
                 cut = patches[start : start + _ROWS, ..., np.newaxis]
                 inputs["patches"] = cut.astype(np.float32)
-            with self._describers.lock:
-                described = self._describer()(**inputs)
+            with self._point_interpreters.lock:
+                described = self._point_runner()(**inputs)
             rows.append(described["descriptors"])
         return np.concatenate(rows)
 
@@ -148,8 +148,8 @@ class DenseReader:
         run = self._readers.get(tile.shape, _image_runner, tile.size)
         return run(images=tile[np.newaxis, ..., np.newaxis], statistics=statistics)
 
-    def _describer(self) -> Callable[..., dict[str, np.ndarray]]:
-        return self._describers.get(
+    def _point_runner(self) -> Callable[..., dict[str, np.ndarray]]:
+        return self._point_interpreters.get(
             "any shape", lambda interpreter: interpreter.get_signature_runner("describe")
         )
 

@@ -28,7 +28,7 @@ class CorrespondenceLoss:
 
     Call arguments:
         first, second: Descriptors, float32 [M, D].
-        valid: bool [M]; the others neither ask nor stand in a list.
+        valid: bool [M]; the other rows are neither queries nor in a list.
 
     Returns:
         A scalar: the mean over both directions and all valid rows; of several replicas this one's

@@ -13,7 +13,7 @@ class Matches(NamedTuple):
 
     Attributes:
         indices: int64 [M, 2], rows of the first and the second features.
-        scores: float32 [M], 0…1, the surest the highest.
+        scores: float32 [M], 0…1, the higher the more confident.
         distances: float32 [M] between descriptors, of a matcher that compares them.
     """
 

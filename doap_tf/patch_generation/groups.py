@@ -266,9 +266,9 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     visible &= np.einsum("np,ntp->nt", in_reference, seen) >= MIN_CORRELATION
     kept = np.flatnonzero(visible.sum(axis=1) > _TARGETS)[: settings.max_groups]
     frames, visible, reference = frames[kept], visible[kept], reference[kept]
-    lottery = np.where(visible, rng.random(visible.shape), -1)
-    lottery[np.arange(len(frames)), reference] = 2
-    members = np.argsort(-lottery, axis=1)[:, : _TARGETS + 1]
+    draws = np.where(visible, rng.random(visible.shape), -1)
+    draws[np.arange(len(frames)), reference] = 2
+    members = np.argsort(-draws, axis=1)[:, : _TARGETS + 1]
     groups = _cut_views(frames, members, load, [np.eye(3)] * len(files), settings, rng)
     return groups._replace(warnings=tuple(skipped))
 

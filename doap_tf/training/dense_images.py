@@ -5,7 +5,7 @@ import hashlib
 import os
 import pathlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +38,7 @@ class ImagePool(NamedTuple):
 
     def described(self) -> dict[str, Any]:
         """Returns what a record tells of the images."""
-        digest = hashlib.sha256()
-        for array in self:
-            digest.update(repr(array.shape).encode() + array.tobytes())
-        return {"source": str(self), "sha256": digest.hexdigest()}
+        return {"source": str(self), "sha256": arrays_sha256(self)}
 
 
 class DenseImages(NamedTuple):
@@ -65,6 +62,14 @@ def load_images(path: str | os.PathLike) -> DenseImages:
     """Reads the images of a file that `DenseImages.save` wrote."""
     with open_arrays(path, "images for dense networks") as content:
         return DenseImages(*(_decode_pool(content, name) for name in DenseImages._fields))
+
+
+def arrays_sha256(arrays: Iterable[np.ndarray]) -> str:
+    """Returns a hash of the shapes and values of arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(repr(array.shape).encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ class DenseStep(NetworkUpdate):
         (cost,) = scalars
         config = self._config
         for_views, for_places = tf.unstack(tf.random.split(seed, 2), num=2)
-        pairs = self._own(self._make_views(inputs, for_views))
+        pairs = self._of_replica(self._make_views(inputs, for_views))
         planar = config.batch_size - self._tracked
         images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
         with tf.GradientTape() as tape:
@@ -146,7 +146,7 @@ class DenseStep(NetworkUpdate):
         planar = config.batch_size - self._tracked
         return make_pairs(*pool, seed, planar, config.points, self._settings, others)
 
-    def _own(self, pairs: PointPairs) -> PointPairs:
+    def _of_replica(self, pairs: PointPairs) -> PointPairs:
         """Returns this replica's pairs, first of those with a homography and then of tracks."""
         if self._replicas == 1:
             return pairs

@@ -11,7 +11,7 @@ from doap_tf.appearance.random_tensors import RandomTensors
 from doap_tf.networks import DenseNetwork
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import ImagePool
-from doap_tf.training.device_views import PointPairs, ViewSettings, carry, make_pairs
+from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs, map_points
 
 _BATCHES = 6
 _RIGHT = 3.0  # pixels from its counterpart within which a match is right
@@ -68,7 +68,7 @@ class DenseValidation:
         )
         if webcam_share:
             return pairs
-        return pairs._replace(view2=_other_changes(pairs.view2, seed))
+        return pairs._replace(view2=_unseen_changes(pairs.view2, seed))
 
     def _score_batch(self, network: DenseNetwork, pairs: PointPairs) -> dict[str, tf.Tensor]:
         views = tf.concat([pairs.view1, pairs.view2], 0)
@@ -81,7 +81,7 @@ class DenseValidation:
         )
         keypoints = self._describe(network, views, features, points, None)
         return {
-            "corners": _top_one(corners, pairs.valid),
+            "corners": _nearest_accuracy(corners, pairs.valid),
             "keypoints": _matching_score(keypoints, points, strong, pairs),
         }
 
@@ -97,11 +97,11 @@ class DenseValidation:
         return network.describe(features, points)
 
 
-def _top_one(rows: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
+def _nearest_accuracy(rows: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:
     first, second = tf.unstack(tf.reshape(rows, [2, -1, rows.shape[-1]]))
     nearest = tf.argmax(tf.matmul(first, second, transpose_b=True), 1, tf.int32)
     right = (nearest == tf.range(nearest.shape[0])) & tf.reshape(valid, [-1])
-    return _share(right, valid)
+    return _ratio(right, valid)
 
 
 def _keypoints(scores: tf.Tensor, inside: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -126,20 +126,20 @@ def _matching_score(
     similarity = tf.where(possible, similarity, similarity.dtype.min)
     nearest = tf.argmax(similarity, 2, tf.int32)
     back = tf.gather(tf.argmax(similarity, 1, tf.int32), nearest, batch_dims=1)
-    there = carry(points1, pairs.homography)
+    there = map_points(points1, pairs.homography)
     missed = tf.norm(there - tf.gather(points2, nearest, batch_dims=1), axis=-1)
     right = (back == tf.range(back.shape[1])) & (missed <= _RIGHT) & strong1
     limit = pairs.view2.shape[1] - 1.0 - _BORDER
     shown = tf.reduce_all((there > _BORDER) & (there < limit), -1) & strong1
-    return _share(right & shown, shown)
+    return _ratio(right & shown, shown)
 
 
-def _share(right: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+def _ratio(right: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
     right, counted = (tf.reduce_sum(tf.cast(mask, tf.float32)) for mask in (right, counted))
     return tf.math.divide_no_nan(right, counted)
 
 
-def _other_changes(views: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def _unseen_changes(views: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Changes views [B, S, S] by night with lamps, local equalisation or fog."""
     batch, size = views.shape[:2]
     source = RandomTensors(seed, batch)

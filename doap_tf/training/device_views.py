@@ -121,7 +121,7 @@ def make_pairs(
     )
     visible = inside1 & _in_other_view(across, settings.size)
     points1, valid = pick_corners(view1, visible, source.normal(*view1.shape[1:]), points)
-    points2 = carry(points1, across)
+    points2 = map_points(points1, across)
     noise1, noise2 = tf.unstack(settings.point_noise * source.normal(2, points, 2), axis=1)
     pairs = PointPairs(
         view1,
@@ -186,7 +186,7 @@ def warp(images: tf.Tensor, homographies: tf.Tensor, size: int) -> tf.Tensor:
         float32 [B, S, S].
     """
     batch, height, width = images.shape
-    x, y = tf.unstack(carry(_grid(size), homographies), axis=-1)
+    x, y = tf.unstack(map_points(_grid(size), homographies), axis=-1)
     x, y = _reflect(x, width), _reflect(y, height)
     left = tf.minimum(tf.floor(x), width - 2)
     top = tf.minimum(tf.floor(y), height - 2)
@@ -202,14 +202,14 @@ def warp(images: tf.Tensor, homographies: tf.Tensor, size: int) -> tf.Tensor:
     return tf.reshape(upper + y * (lower - upper), [batch, size, size])
 
 
-def carry(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
+def map_points(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
     """Maps points [B or 1, N, 2] by homographies [B, 3, 3], to float32 [B, N, 2]."""
-    mapped = carry_homogeneous(points, homographies)
+    mapped = map_homogeneous(points, homographies)
     return mapped[..., :2] / mapped[..., 2:]
 
 
-def carry_homogeneous(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
-    """Maps points as `carry` does, to homogeneous coordinates, float32 [B, N, 3]."""
+def map_homogeneous(points: tf.Tensor, homographies: tf.Tensor) -> tf.Tensor:
+    """Maps points as `map_points` does, to homogeneous coordinates, float32 [B, N, 3]."""
     linear, offset = homographies[:, tf.newaxis, :, :2], homographies[:, tf.newaxis, :, 2]
     return tf.reduce_sum(linear * points[:, :, tf.newaxis], -1) + offset
 
@@ -288,8 +288,8 @@ def _choose_images(
         count = webcams.shape[0]
         chosen = uniform_index(chance[of_photos:], count)
         same = tf.gather(camera_numbers, chosen)[:, tf.newaxis] == camera_numbers
-        lottery = tf.where(same, source.uniform(0, 1, count)[of_photos:], -1.0)
-        partner = tf.argmax(lottery, 1, tf.int32)
+        draws = tf.where(same, source.uniform(0, 1, count)[of_photos:], -1.0)
+        partner = tf.argmax(draws, 1, tf.int32)
         first = tf.concat([first, tf.gather(webcams, chosen)], 0)
         second = tf.concat([second, tf.gather(webcams, partner)], 0)
     return first, second
@@ -297,14 +297,14 @@ def _choose_images(
 
 def _inside(to_image: tf.Tensor, size: int, height: int, width: int) -> tf.Tensor:
     """Returns which pixels of views show the image, bool [B, S, S]."""
-    place = carry(_grid(size), to_image)
+    place = map_points(_grid(size), to_image)
     inside = tf.reduce_all((place > 0) & (place < [width - 1.0, height - 1.0]), -1)
     return tf.reshape(inside, [-1, size, size])
 
 
 def _in_other_view(across: tf.Tensor, size: int) -> tf.Tensor:
     """Returns which pixels of first views are in the second, not at its border, bool [B, S, S]."""
-    mapped = carry_homogeneous(_grid(size), across)
+    mapped = map_homogeneous(_grid(size), across)
     other = mapped[..., :2] / mapped[..., 2:]
     inside = tf.reduce_all((other > BORDER) & (other < size - 1.0 - BORDER), -1)
     return tf.reshape(inside & (mapped[..., 2] > 0), [-1, size, size])

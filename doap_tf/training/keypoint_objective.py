@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.networks import DescriptorNetwork, KeypointNetwork
-from doap_tf.training.device_views import carry, inverse
+from doap_tf.training.device_views import inverse, map_points
 
 if TYPE_CHECKING:
     from doap_tf.patch_generation.view_pairs import Views
@@ -102,7 +102,7 @@ class KeypointObjective:
     ) -> tuple[tf.Tensor, ...]:
         """Gain of the keypoints that both views show, their number, and how many repeat: [B]."""
         shape = keypoints.shape
-        there = carry(self._grid, homography)
+        there = map_points(self._grid, homography)
         visible = tf.reduce_all((there >= 2) & (there <= self._size - 3), -1)
         seen = tf.cast(visible, tf.float32) * _sample(others_inside, there)
         seen = tf.reshape(seen, shape) * inside
@@ -130,7 +130,7 @@ class KeypointObjective:
             tf.random.stateless_uniform, [batch, count], seeds[1], -1, 1
         )
         noise = _draw_for_replica(tf.random.stateless_normal, [batch, count, 3], seeds[2])
-        there = carry(places, homography)
+        there = map_points(places, homography)
         turned = angle + _turn(homography, places) + _ANGLE_NOISE * noise[..., 2]
         moved = there + _PLACE_NOISE * noise[..., :2]
         queries, database = self._describe((first, second), (places, moved), (angle, turned))
@@ -204,7 +204,7 @@ def _draw_for_replica(
 def _turn(homography: tf.Tensor, points: tf.Tensor) -> tf.Tensor:
     """The rotation nearest to the homography's derivative at points: angles [B, N]."""
     along, across = (
-        carry(points + step, homography) - carry(points - step, homography)
+        map_points(points + step, homography) - map_points(points - step, homography)
         for step in (tf.constant([1.0, 0.0]), tf.constant([0.0, 1.0]))
     )
     return tf.atan2(along[..., 1] - across[..., 0], along[..., 0] + across[..., 1])

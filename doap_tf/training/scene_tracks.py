@@ -1,6 +1,5 @@
 """Photographs of reconstructed scenes, with the points that several of them show."""
 
-import hashlib
 import itertools
 import os
 import pathlib
@@ -9,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from doap_tf import files
-from doap_tf.training.dense_images import decode_images, encode_images, open_arrays
+from doap_tf.training.dense_images import arrays_sha256, decode_images, encode_images, open_arrays
 
 _FEWEST_POINTS = 24  # that both photographs of a pair show
 _MOST_POINTS = 512
@@ -57,10 +56,7 @@ class SceneTracks(NamedTuple):
 
     def sha256(self) -> str:
         """Returns a hash of everything."""
-        digest = hashlib.sha256()
-        for array in self:
-            digest.update(repr(array.shape).encode() + array.tobytes())
-        return digest.hexdigest()
+        return arrays_sha256(self)
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a file that `load_tracks` reads, the images as JPEG."""

@@ -9,8 +9,8 @@ from doap_tf.training.device_views import (
     SCALES,
     PointPairs,
     ViewSettings,
-    carry_homogeneous,
     inverse,
+    map_homogeneous,
     random_homographies,
     uniform_index,
     warp,
@@ -60,14 +60,14 @@ def make_track_pairs(
         for side, to_image in enumerate(to_images)
     )
     mapped = [
-        carry_homogeneous(places[:, side], inverse(to_image))
+        map_homogeneous(places[:, side], inverse(to_image))
         for side, to_image in enumerate(to_images)
     ]
     in_views = tf.stack([ends[..., :2] / ends[..., 2:] for ends in mapped], 1)
     ahead = (mapped[0][..., 2] > 0) & (mapped[1][..., 2] > 0)
     inner = (in_views > BORDER) & (in_views < settings.size - 1.0 - BORDER)
     visible = known & ahead & tf.reduce_all(inner, [1, 3])
-    index, valid = pick_apart(in_views, visible, source.uniform(0, 1, places.shape[2]), points)
+    index, valid = pick_separate(in_views, visible, source.uniform(0, 1, places.shape[2]), points)
     first, second = tf.unstack(tf.gather(in_views, index, axis=2, batch_dims=1), axis=1)
     noise1, noise2 = tf.unstack(settings.point_noise * source.normal(2, points, 2), axis=1)
     nowhere = tf.zeros([batch, settings.size, settings.size], tf.bool)
@@ -84,7 +84,7 @@ def make_track_pairs(
     )
 
 
-def pick_apart(
+def pick_separate(
     in_views: tf.Tensor, visible: tf.Tensor, priorities: tf.Tensor, count: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Picks the points of highest priority that no visible one of a higher is near to.
@@ -103,8 +103,8 @@ def pick_apart(
     values = tf.where(visible, priorities, -1.0)
     apart = tf.abs(in_views[:, :, :, tf.newaxis] - in_views[:, :, tf.newaxis])
     near = tf.reduce_any(tf.reduce_all(apart <= CORNER_WINDOW // 2, -1), 1)
-    beaten = tf.reduce_any(near & (values[:, tf.newaxis] > values[:, :, tf.newaxis]), 2)
-    values = tf.where(beaten, -1.0, values)
+    suppressed = tf.reduce_any(near & (values[:, tf.newaxis] > values[:, :, tf.newaxis]), 2)
+    values = tf.where(suppressed, -1.0, values)
     values = tf.pad(values, [[0, 0], [0, max(0, count - values.shape[1])]], constant_values=-1.0)
     highest, index = tf.math.top_k(values, count)
     return tf.minimum(index, in_views.shape[2] - 1), highest >= 0

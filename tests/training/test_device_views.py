@@ -10,10 +10,10 @@ from doap_tf.appearance.random_tensors import RandomTensors
 from doap_tf.errors import InputError
 from doap_tf.training.device_views import (
     ViewSettings,
-    carry,
     compose,
     inverse,
     make_pairs,
+    map_points,
     pick_corners,
     random_homographies,
     warp,
@@ -77,11 +77,11 @@ def test_homographies_keep_their_centre_and_their_bounds():
 def test_points_are_carried_there_and_back():
     maps = homographies()
     points = tf.constant(np.random.default_rng(0).uniform(0, 95, (3, 20, 2)), tf.float32)
-    there = carry(points, maps)
+    there = map_points(points, maps)
     for one, matrix, other in zip(points, np.asarray(maps), there, strict=True):
         expected = cv2.perspectiveTransform(np.asarray(one)[:, np.newaxis], matrix)[:, 0]
         np.testing.assert_allclose(other, expected, atol=1e-3)
-    np.testing.assert_allclose(carry(there, inverse(maps)), points, atol=1e-2)
+    np.testing.assert_allclose(map_points(there, inverse(maps)), points, atol=1e-2)
     np.testing.assert_allclose(compose(maps, tf.linalg.inv(maps)), [np.eye(3)] * 3, atol=1e-3)
 
 

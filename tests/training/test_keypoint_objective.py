@@ -10,7 +10,7 @@ import tensorflow as tf
 from doap_tf.networks import KeypointNetwork
 from doap_tf.patch_generation.view_pairs import Views
 from doap_tf.training import keypoint_objective
-from doap_tf.training.device_views import carry
+from doap_tf.training.device_views import map_points
 from doap_tf.training.keypoint_objective import CELL, KeypointObjective, rank_precision
 
 SIZE = 32
@@ -172,7 +172,7 @@ def test_points_and_angles_follow_the_homography():
     )
     tilted = homography.copy()
     tilted[2] = [1e-3, -2e-3, 1.1]
-    got = carry(points, tf.constant(tilted[np.newaxis], tf.float32))
+    got = map_points(points, tf.constant(tilted[np.newaxis], tf.float32))
     np.testing.assert_allclose(got, cv2.perspectiveTransform(points, tilted), rtol=1e-4, atol=1e-4)
 
 

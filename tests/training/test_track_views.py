@@ -11,7 +11,7 @@ from doap_tf.appearance import Appearance
 from doap_tf.errors import InputError
 from doap_tf.training.device_views import ViewSettings, make_pairs
 from doap_tf.training.scene_tracks import SceneTracks, load_tracks
-from doap_tf.training.track_views import make_track_pairs, pick_apart
+from doap_tf.training.track_views import make_track_pairs, pick_separate
 
 SEED = tf.constant([3, 5])
 SETTINGS = ViewSettings(
@@ -82,7 +82,7 @@ def test_of_neighbours_one_is_picked():
     in_views = generator.uniform(0, 60, (3, 2, 80, 2)).astype(np.float32)
     visible = generator.random((3, 80)) < 0.8
     priorities = generator.random((3, 80)).astype(np.float32)
-    index, valid = map(np.asarray, pick_apart(in_views, visible, priorities, 90))
+    index, valid = map(np.asarray, pick_separate(in_views, visible, priorities, 90))
     for pair in range(3):
         expected = set()
         for one in np.flatnonzero(visible[pair]):

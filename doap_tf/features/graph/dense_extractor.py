@@ -100,8 +100,8 @@ class GraphDenseExtractor:
         mean = tf.reduce_mean(image)
         deviation = tf.sqrt(tf.reduce_mean(tf.square(image - mean)))
         stride = self._stride
-        further = [(side + stride - 1) // stride * stride - side for side in (height, width)]
-        padded = tf.pad(image, [[0, further[0]], [0, further[1]]], constant_values=mean)
+        added = [(side + stride - 1) // stride * stride - side for side in (height, width)]
+        padded = tf.pad(image, [[0, added[0]], [0, added[1]]], constant_values=mean)
         scores, features = self._read(
             padded[tf.newaxis, :, :, tf.newaxis], tf.stack([mean, deviation])[tf.newaxis]
         )
