@@ -16,16 +16,18 @@ class Interrupted(Exception):
     """Raised when a signal stopped work that the same command will resume."""
 
 
-def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+def check_choice(name: str, value: object, choices: Collection[str | None]) -> None:
     """Raises an InputError that lists the choices unless the value is one of them."""
     if value not in choices:
         hint = suggestion(value, choices)
-        raise InputError(f"{name} must be one of {', '.join(choices)}, not {value!r}.{hint}")
+        raise InputError(
+            f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}.{hint}"
+        )
 
 
-def suggestion(value: object, choices: Iterable[str]) -> str:
+def suggestion(value: object, choices: Iterable[str | None]) -> str:
     """Returns " Did you mean NAME?" with the choice that is spelled most alike, or nothing."""
-    names = {choice.lower(): choice for choice in choices}
+    names = {str(choice).lower(): choice for choice in choices}
     close = difflib.get_close_matches(str(value).lower(), names, 1, _ALIKE)
     return f" Did you mean {names[close[0]]}?" if close else ""
 

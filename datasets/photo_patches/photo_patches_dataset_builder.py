@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow_datasets.public_api as tfds
 
 from doap_tf.appearance import preset
+from doap_tf.counts import count
 from doap_tf.datasets.source_builder import CutPatchesBuilder, hash_file
 from doap_tf.errors import InputError
 from doap_tf.patch_generation.groups import Groups, GroupSettings, generate_groups
@@ -96,13 +97,16 @@ class Builder(CutPatchesBuilder):
                 f"{source} holds a single scene; at least two are required, one for validation"
             )
         self._hash = _hash_contents(self._scenes, self._settings)
-        count = sum(map(len, self._scenes.values()))
-        what = f"scenes of kind {kind}" if source is not None else "photographs of scikit-image"
+        scenes = count(
+            sum(map(len, self._scenes.values())),
+            "photograph" if source is None else "scene",
+        )
+        origin = "scikit-image" if source is None else f"kind {kind}"
         super().__init__(
             source=source,
             config=tfds.core.BuilderConfig(
                 name=f"{kind}_{self._hash[:16]}",
-                description=f"{count} {what}, {self._settings.patch_size} pixels",
+                description=f"{scenes} of {origin}, {self._settings.patch_size} pixels",
             ),
             **kwargs,
         )

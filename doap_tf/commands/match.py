@@ -190,8 +190,9 @@ def _take_arguments(paths: Sequence[str]) -> None:
     many = [path for path in paths if os.path.isdir(path) or re.search(r"[*?{]|://", path)]
     if len(paths) == 2 and not many:
         FLAGS["image1"].value, FLAGS["image2"].value = paths
-    elif len(paths) == 1 and not many and not os.path.exists(paths[0]):
-        raise InputError(f"{paths[0]} does not exist; a pair needs two images.")
+    elif len(paths) == 1 and not many and not _is_video(paths[0]):
+        found = "is one image" if os.path.exists(paths[0]) else "does not exist"
+        raise InputError(f"{paths[0]} {found}; a pair needs two images.")
     else:
         FLAGS["images"].value = ",".join(paths)
 
@@ -275,7 +276,7 @@ def _match_many() -> dict[str, Any]:
     pairs: Any = _pairs(names)
     if "h5" in FLAGS.format:
         matching.check_pair_names(pairs or matching.sequential_pairs(names, 1))
-    sharing = "single" if _is_video() and not FLAGS["camera"].present else FLAGS.camera
+    sharing = "single" if _is_video(FLAGS.images) and not FLAGS["camera"].present else FLAGS.camera
     cameras = matching.Cameras(images, sharing, FLAGS.camera_model, _intrinsics())
     with _pipeline() as pipeline:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -314,9 +315,9 @@ def _check_collection_flags() -> None:
         check_choice("--format", name, FORMATS)
     if not FLAGS.output:
         raise InputError("give --output, the folder to write to.")
-    if _is_video() and not FLAGS["pairs"].present:
+    if _is_video(FLAGS.images) and not FLAGS["pairs"].present:
         FLAGS["pairs"].value = "sequential"
-    if FLAGS["every"].present and not _is_video():
+    if FLAGS["every"].present and not _is_video(FLAGS.images):
         raise InputError("--every is for a video only, such as --images=walk.mp4.")
     for name, flag, value in (
         ("neighbours", "pairs", "retrieval"),
@@ -346,14 +347,14 @@ def _print_defaults() -> None:
         )
 
 
-def _is_video() -> bool:
+def _is_video(path: str) -> bool:
     from doap_tf.readers.video_frames import VIDEO_SUFFIXES
 
-    return FLAGS.images.lower().endswith(VIDEO_SUFFIXES) and os.path.isfile(FLAGS.images)
+    return path.lower().endswith(VIDEO_SUFFIXES) and os.path.isfile(path)
 
 
 def _find_images() -> dict[str, Any]:
-    if _is_video():
+    if _is_video(FLAGS.images):
         from doap_tf.readers.video_frames import write_video_frames
 
         paths = write_video_frames(FLAGS.images, pathlib.Path(FLAGS.output, "frames"), FLAGS.every)

@@ -46,7 +46,7 @@ def expand_recipes(argv: Sequence[str], command: str) -> list[str]:
     A flag file `flags/NAME.cfg` that is not in the current folder is taken for the recipe.
     """
     recipes = recipe_files(command)
-    if "--recipes" in argv:
+    if any(re.fullmatch("--?recipes(=(true|t|1))?", argument, re.I) for argument in argv):
         width = max(map(len, recipes))
         print("\n".join(f"{name:<{width}}  {_title(path)}" for name, path in recipes.items()))
         print(f"\nuse one with {program_name()} --recipe=NAME")

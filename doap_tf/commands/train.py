@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> None:
     if is_chief(strategy):
         _export(network, validation_groups or groups, folder)
         if validation_groups:
-            data = f"the {len(validation_groups)} validation patches"
+            data = f"the {count(len(validation_groups), 'validation patch')}"
             print_scores(folder, data, "lower --learning_rate", _baselines())
         pictured = "validation" if validation_groups else "training"
         print(

@@ -151,9 +151,8 @@ class Verifier:
     estimator: str = "magsac"
 
     def __post_init__(self) -> None:
-        for name, known in (("geometry", (AUTO, *GEOMETRIES)), ("estimator", ESTIMATORS)):
-            if getattr(self, name) is not None:
-                check_choice(name, getattr(self, name), known)
+        check_choice("geometry", self.geometry, (AUTO, *GEOMETRIES, None))
+        check_choice("estimator", self.estimator, ESTIMATORS)
         if not 0 < self.threshold < np.inf:
             raise InputError(f"threshold must be a number of pixels above 0, not {self.threshold}.")
         if self.geometry == "essential" and self.intrinsics1 is None:
@@ -207,6 +206,8 @@ class Verifier:
             raise InputError(f"costs must be [{count}], not {list(np.shape(costs))}.")
         if self.geometry not in (None, AUTO):
             return self._verify_by(self.geometry, points1, points2, costs)
+        if self.geometry is None:
+            raise InputError("with geometry None nothing is verified: choose another geometry.")
         planar, camera_geometry = self._geometries()
         plane = self._verify_by(planar, points1, points2, costs)
         cameras = self._verify_by(camera_geometry, points1, points2, costs)

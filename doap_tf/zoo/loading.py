@@ -95,7 +95,10 @@ def load_descriptor(descriptor: str | os.PathLike | PatchDescriptor) -> PatchDes
             return load_function(name)
         if name not in ENTRIES and _existing(path, *HANDCRAFTED).suffix in _THIRD_PARTY:
             return _THIRD_PARTY[path.suffix](path)
-        if network_of_images(name) == DENSE:
+        network = network_of_images(name)
+        if network == "KeypointNetwork" or (name in ENTRIES and ENTRIES[name].kind == "detector"):
+            raise InputError(f"{name} finds keypoints and describes none: give it as the detector.")
+        if network == DENSE:
             raise InputError(f"{name} reads whole images, not patches: give it to DenseExtractor.")
         loaded = from_pretrained(descriptor)
     missing = [name for name in _REQUIRED if not hasattr(loaded, name)]

@@ -22,9 +22,10 @@ def test_names_and_flag_files_elsewhere_are_recipes(tmp_path, monkeypatch):
     assert expand_recipes(mine, "train") == mine
 
 
-def test_recipes_are_listed_in_one_line_each(capsys):
+@pytest.mark.parametrize("argument", ["--recipes", "-recipes", "--recipes=true"])
+def test_recipes_are_listed_in_one_line_each(argument, capsys):
     with pytest.raises(SystemExit) as end:
-        expand_recipes(["x", "--recipes"], "train-dense")
+        expand_recipes(["x", argument], "train-dense")
     assert not end.value.code
     assert capsys.readouterr().out.startswith("dense  One network that reads the whole photograph")
 

@@ -180,6 +180,8 @@ def test_sequential_and_listed_pairs(folder):
         (["--images="], "--images"),
         (["--image1=a.png"], "--image2"),
         (["z.png"], "z.png does not exist; a pair needs two"),
+        (["a.png"], "a.png is one image; a pair needs two"),
+        (["a.png", "b.png", "--model=learned"], "learned finds keypoints and describes none"),
         (["a.png", "b.png", "--images=*.png"], "with or without flags, not both: a.png b.png"),
         (["a.png", "b.png", "--model=doap128"], "Did you mean doap-128"),
         (["a.png", "b.png", "--detector=sift"], "harris_laplace.* SIFT's detector is dog"),

@@ -220,6 +220,8 @@ def test_bad_arguments_are_named():
     points = np.zeros((9, 2))
     for kwargs, message in (
         ({"geometry": "affine"}, "geometry.*affine"),
+        ({"geometry": "none"}, "geometry.*Did you mean None"),
+        ({"geometry": None}, "choose another geometry"),
         ({"threshold": 0}, "threshold"),
         ({"estimator": "lmeds"}, "estimator.*magsac.*lmeds"),
         ({"geometry": "essential"}, "intrinsics"),
