@@ -280,7 +280,8 @@ def _alignment(model: Model, reference: Reference) -> Similarity | None:
 
 
 def _row(errors: np.ndarray) -> Mapping[str, str]:
-    low, high = bootstrap_interval(lambda rows: _medians(errors[rows]), len(errors))
+    bounds = bootstrap_interval(lambda rows: _medians(errors[rows]), len(errors))
+    low, high = np.nan_to_num(bounds, nan=np.inf, posinf=np.inf)  # nan: between infinite draws
     values = [
         f"{value:{form}} ({least:{form}}–{most:{form}})"
         for value, least, most, form in zip(

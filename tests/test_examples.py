@@ -157,6 +157,8 @@ pose = localise._localise(Store(), pairs, left_out.name, model)
 print(*localise._errors(pose, left_out.name, model, localise._cameras(whole)))
 few = model._replace(images=[image._replace(points=-1 + 0 * image.points) for image in moved])
 print(localise._localise(Store(), pairs, left_out.name, few))
+half = np.array([[1.0, 0.1, 20.0]] * 4 + [[np.inf, np.inf, 0.0]] * 5)
+print(localise._row(half)["position, ‰"])
 """
 
 
@@ -165,10 +167,10 @@ def test_a_photograph_is_localised_in_a_moved_map(tmp_path):
     command = [sys.executable, "-c", LOCALISE, str(ROOT / "examples")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    errors, nothing = done.stdout.splitlines()
+    errors, nothing, half_lost = done.stdout.splitlines()
     position, rotation = map(float, errors.split())
     assert 0 < position < 3 and 0 < rotation < 0.2
-    assert nothing == "None"
+    assert nothing == "None" and half_lost == "inf (1.00–inf)"
 
 
 @pytest.mark.slow
