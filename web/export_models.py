@@ -171,7 +171,7 @@ def make_fixture(entries: list[dict]) -> None:
     matcher, verifier = NearestNeighbours("mutual_ratio"), Verifier()
     features = [extractor.extract(image) for image in images]
     pair = match_features(*features, matcher, verifier)
-    dense = DenseExtractor(DENSE, _KEYPOINTS, precision="float32")
+    dense = DenseExtractor(DENSE, _KEYPOINTS, enlarge=False, precision="float32")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "matches.json")
         write_matches(path, pair, all_settings(extractor, matcher, verifier))

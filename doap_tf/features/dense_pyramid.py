@@ -1,5 +1,11 @@
-"""The images that a dense network reads: one and smaller ones, with OpenCV or in a graph."""
+"""The images that a dense network reads, with OpenCV or in a graph.
 
-LEVELS = 4  # of the pyramid, each half the size of the one before
+The first is the given one, enlarged if it is small: positions are then more accurate. The others
+are each half the size of the one before.
+"""
+
+LEVELS = 4
+ENLARGED = 1_500_000  # pixels to which smaller images are enlarged
+LARGEST_FACTOR = 2**0.5  # by which a side is enlarged
 SMALLEST_SIDE = 64  # of a level, unless the image is smaller
 RADIUS = 1.6  # of a keypoint's frame, in pixels of its level

@@ -12,7 +12,13 @@ import numpy as np
 from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.cutting import cut_patches
-from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
+from doap_tf.features.dense_pyramid import (
+    ENLARGED,
+    LARGEST_FACTOR,
+    LEVELS,
+    RADIUS,
+    SMALLEST_SIDE,
+)
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
 from doap_tf.features.frames import as_frames, radii, similarity_frames
@@ -31,14 +37,17 @@ class DenseExtractor(Feature2D):
     season and sensor better than that of a patch. It stands upright: images that are turned against
     each other by more than about 30 degrees do not match.
 
-    The network runs by LiteRT on the image and on smaller ones; a keypoint is described at the
-    level that found it. A context network describes it by the patch around it as well.
+    The network runs by LiteRT on the image, which is enlarged to 1.5 megapixels (by √2 at most) if
+    it has fewer, and on smaller ones; a keypoint is described at the level that found it. A context
+    network describes it by the patch around it as well.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
             `convert_dense_to_tflite` made, or a training directory with one.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
+        enlarge: Whether images of less than 1.5 megapixels are enlarged, which takes longer and
+            makes positions more accurate.
         oriented: Whether the patches of a context network follow the dominant gradient or stand
             upright as its maps do; the others have none.
         precision: Of a network that ships, `"int8"`, `"float16"` or `"float32"`; files compute in
@@ -50,6 +59,7 @@ class DenseExtractor(Feature2D):
         model: str | os.PathLike,
         max_keypoints: int | None = 8192,
         max_image_size: int | None = None,
+        enlarge: bool = True,
         oriented: bool = False,
         precision: str | None = None,
     ):
@@ -59,6 +69,7 @@ class DenseExtractor(Feature2D):
         self.name = str(model)
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
+        self.enlarge = enlarge
         self._reader = (
             from_pretrained(model, precision=precision)
             if self.name in ENTRIES or precision
@@ -134,6 +145,7 @@ class DenseExtractor(Feature2D):
             "weights_sha256": self._reader.weights_sha256,
             "precision": self._reader.precision,
             "max_keypoints": self.max_keypoints,
+            "enlarge": self.enlarge,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
             **({"oriented": self.oriented} if self._reader.patch_size else {}),
         }
@@ -146,17 +158,22 @@ class DenseExtractor(Feature2D):
         return cut_patches(image, frames, size, magnification)
 
     def _levels(self, image: np.ndarray) -> list[_Level]:
-        """Reads an image, within `max_image_size`, and smaller ones."""
+        """Reads an image, enlarged if it is small and within `max_image_size`, and smaller ones."""
         size = np.array(image.shape[::-1])
-        ratio = max(1.0, size.max() / (self.max_image_size or np.inf))
+        factor = np.clip(np.sqrt(ENLARGED / image.size), 1, LARGEST_FACTOR) if self.enlarge else 1
+        factor = min(factor, (self.max_image_size or np.inf) / size.max())
         levels: list[_Level] = []
         for number in range(LEVELS):
-            width, height = np.maximum(1, np.rint(size / (ratio * 2**number))).astype(int).tolist()
+            width, height = np.maximum(1, np.rint(size * factor / 2**number)).astype(int).tolist()
             if levels and min(width, height) < SMALLEST_SIDE:
                 break
-            if (width, height) != image.shape[::-1]:
-                image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-            levels.append(_Level(image, self._read(image), size / (width, height)))
+            if width > image.shape[1] or height > image.shape[0]:
+                level = _enlarged(image, (width, height))
+            else:
+                if (width, height) != image.shape[::-1]:
+                    image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+                level = image
+            levels.append(_Level(level, self._read(level), size / (width, height)))
         return levels
 
     def _read(self, image: np.ndarray) -> ImageMaps:
@@ -186,6 +203,12 @@ class DenseExtractor(Feature2D):
             described.append(self._reader.describe(level.maps, points[own], cut))
         order = np.argsort(numbers, kind="stable")
         return np.concatenate(described)[np.argsort(order)]
+
+
+def _enlarged(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """An image uint8 [H, W] enlarged to a width and height, the same as in a graph."""
+    larger = cv2.resize(image.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
+    return np.rint(larger).astype(np.uint8)
 
 
 class _Level(NamedTuple):

@@ -28,7 +28,7 @@ def path(tmp_path_factory) -> pathlib.Path:
 def test_keypoints_and_rows_are_those_of_the_extractor(path, tmp_path):
     image = np.ascontiguousarray(photograph()[:192, :256])
     (tmp_path / "dense.tflite").write_bytes(small_model("binary"))
-    expected = DenseExtractor(tmp_path / "dense.tflite", max_keypoints=100).extract(image)
+    expected = DenseExtractor(tmp_path / "dense.tflite", 100, enlarge=False).extract(image)
     run = Interpreter(str(path)).get_signature_runner()
     found = run(image=image)
     assert found["count"] == len(expected.frames) == 100

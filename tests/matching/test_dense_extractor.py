@@ -72,12 +72,24 @@ def test_a_mask_keeps_keypoints_out(extractor):
 def test_a_large_image_is_shrunk_and_measured_in_its_own_pixels(model):
     image = photograph()
     large = cv2.resize(image, None, fx=3, fy=3, interpolation=cv2.INTER_CUBIC)
-    small = DenseExtractor(model, 100).extract(
-        cv2.resize(large, image.shape[::-1], interpolation=3)
+    small = DenseExtractor(model, 100, enlarge=False).extract(
+        cv2.resize(large, image.shape[::-1], interpolation=cv2.INTER_AREA)
     )
     features = DenseExtractor(model, 100, max_image_size=max(image.shape)).extract(large)
     np.testing.assert_allclose((features.points + 0.5) / 3 - 0.5, small.points, atol=1e-6)
     np.testing.assert_allclose(features.scales, 3 * small.scales)
+
+
+def test_a_small_image_is_enlarged_and_measured_in_its_own_pixels(model, extractor):
+    image = photograph()[:300, :400]
+    features = extractor.extract(image)
+    enlarged = cv2.resize(image.astype(np.float32), (800, 600), interpolation=cv2.INTER_LINEAR)
+    expected = DenseExtractor(model, 300, enlarge=False).extract(np.rint(enlarged).astype(np.uint8))
+    finest = features.scales < 1
+    assert finest.any()
+    same = {tuple(point) for point in np.round((expected.points + 0.5) / 2 - 0.5, 3)}
+    assert all(tuple(point) in same for point in np.round(features.points[finest], 3)[:20])
+    np.testing.assert_allclose(features.scales[finest], expected.scales.min() / 2)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 300), (64, 64)])
@@ -92,7 +104,7 @@ def test_an_image_too_large_for_the_memory_is_said_in_one_line(model, monkeypatc
 
     monkeypatch.setattr(DenseReader, "read", read)
     with pytest.raises(InputError, match="30 × 20 pixels needs more memory than there is"):
-        DenseExtractor(model).extract(np.zeros((20, 30), np.uint8))
+        DenseExtractor(model, enlarge=False).extract(np.zeros((20, 30), np.uint8))
 
 
 def test_numbers_are_checked(model):

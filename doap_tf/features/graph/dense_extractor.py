@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
+from doap_tf.features.dense_pyramid import (
+    ENLARGED,
+    LARGEST_FACTOR,
+    LEVELS,
+    RADIUS,
+    SMALLEST_SIDE,
+)
 from doap_tf.features.graph.detection import GraphKeypoints
 from doap_tf.features.graph.score_maxima import score_maxima
 
@@ -14,6 +20,8 @@ _LEAST_SHARE = 1e-3  # of a pixel that OpenCV counts
 
 class GraphDenseExtractor:
     """Finds keypoints at every level of an image pyramid, and describes them there.
+
+    The first level is the image, enlarged if it is small.
 
     Args:
         read: Gives the scores float32 [1, H, W, 1] of an image float32 [1, H, W, 1] and its maps of
@@ -49,24 +57,30 @@ class GraphDenseExtractor:
             The keypoints and their descriptors, float32 [N, D].
         """
         size = tf.cast(tf.shape(image), tf.float64)
+        factor = tf.sqrt(ENLARGED / tf.reduce_prod(size))
+        size_read = size * tf.clip_by_value(factor, 1.0, LARGEST_FACTOR)
+
+        def sides_of(number: tf.Tensor) -> tf.Tensor:
+            sides = tf.round(size_read / tf.cast(2**number, tf.float64))
+            return tf.maximum(1, tf.cast(sides, tf.int32))
 
         def add_level(
-            number: tf.Tensor, level: tf.Tensor, sides: tf.Tensor, rows: tf.Tensor
+            number: tf.Tensor, smaller: tf.Tensor, sides: tf.Tensor, rows: tf.Tensor
         ) -> tuple[tf.Tensor, ...]:
-            level = _shrunk(level, sides)
+            enlarged = tf.reduce_any(sides > tf.shape(smaller))
+            smaller = tf.cond(enlarged, lambda: smaller, lambda: _shrunk(smaller, sides))
+            level = tf.cond(enlarged, lambda: _enlarged(smaller, sides), lambda: smaller)
             scale = tf.cast(size / tf.cast(sides, tf.float64), tf.float32)[::-1]
             rows = tf.concat([rows, self._rows(level, scale, max_keypoints)], axis=0)
-            number += 1
-            sides = tf.cast(tf.round(size / tf.cast(2**number, tf.float64)), tf.int32)
-            return number, level, sides, rows
+            return number + 1, smaller, sides_of(number + 1), rows
 
         columns = 4 + self._dimension
         *_, rows = tf.while_loop(
-            lambda number, level, sides, rows: (
+            lambda number, smaller, sides, rows: (
                 (number == 0) | ((number < LEVELS) & (tf.reduce_min(sides) >= SMALLEST_SIDE))
             ),
             add_level,
-            (tf.constant(0), image, tf.shape(image), tf.zeros([0, columns])),
+            (tf.constant(0), image, sides_of(tf.constant(0)), tf.zeros([0, columns])),
             shape_invariants=(
                 tf.TensorShape([]),
                 tf.TensorShape([None, None]),
@@ -83,7 +97,7 @@ class GraphDenseExtractor:
 
         Args:
             image: The level.
-            scale: Pixels of the first level in x and y.
+            scale: Pixels of the image in x and y.
             max_keypoints: Number to keep.
         """
         scores, features = self._maps(image)
@@ -111,6 +125,11 @@ class GraphDenseExtractor:
 def _strongest(rows: tf.Tensor, scores: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
     """The rows of the highest scores, at most `count`, in order."""
     return tf.gather(rows, tf.math.top_k(scores, tf.minimum(count, tf.size(scores))).indices)
+
+
+def _enlarged(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """An image float32 [H, W] at a larger size, in whole grey values."""
+    return tf.round(tf.image.resize(image[..., tf.newaxis], size)[..., 0])
 
 
 def _shrunk(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.export.graph_extractor import graph_extractor
-from doap_tf.features.graph.dense_extractor import _shrunk
+from doap_tf.features.graph.dense_extractor import _enlarged, _shrunk
 from doap_tf.matching import DenseExtractor
 from tests.dense import check_features, small_model, small_network
 from tests.features.pictures import photograph
@@ -34,7 +34,7 @@ def local(tmp_path_factory):
     return DenseExtractor(path, max_keypoints=400)
 
 
-@pytest.mark.parametrize(("height", "width", "levels"), [(257, 331, 3), (63, 200, 1)])
+@pytest.mark.parametrize(("height", "width", "levels"), [(257, 331, 4), (63, 200, 1)])
 def test_finds_what_the_extractor_finds(find, local, height, width, levels):
     image = photograph()[:height, 100 : 100 + width]
     expected = local.extract(image)
@@ -69,3 +69,13 @@ def test_levels_are_shrunk_as_by_opencv(shape):
         assert not differences.any()
     assert differences.max() <= 1 and np.mean(differences > 0) < 0.005
     np.testing.assert_array_equal(_shrunk(tf.constant(found), tf.constant(size)), found)
+
+
+@pytest.mark.parametrize("shape", [(257, 331), (512, 512), (60, 90)])
+def test_images_are_enlarged_as_by_opencv(shape):
+    image = photograph()[: shape[0], : shape[1]].astype(np.float32)
+    for factor in (1.3, 2):
+        size = [round(side * factor) for side in shape]
+        expected = np.rint(cv2.resize(image, size[::-1], interpolation=cv2.INTER_LINEAR))
+        differences = np.abs(_enlarged(tf.constant(image), tf.constant(size)).numpy() - expected)
+        assert differences.max() <= 1 and np.mean(differences > 0) < 1e-4
