@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from doap_tf import command_line, files
-from doap_tf.catalogue import DEFAULT_DESCRIPTOR
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_FOR_PAIRS
 from doap_tf.counts import count
 from doap_tf.descriptors import HANDCRAFTED
 from doap_tf.errors import InputError, Interrupted, check_choice, suggestion
@@ -46,9 +46,10 @@ flags.DEFINE_string("image1", None, "First image of a pair; or give both without
 flags.DEFINE_string("image2", None, "Second image of a pair.")
 flags.DEFINE_enum(
     "rotations",
-    "none",
+    "auto",
     ["none", "auto"],
-    "auto: where there is no reliable match, turn the second image of a pair by quarters, too.",
+    "auto: where descriptors stand upright and there is no reliable match, turn the second image of "
+    "a pair by quarters, too.",
 )
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
@@ -110,9 +111,10 @@ flags.DEFINE_boolean(
 # Features
 flags.DEFINE_string(
     "model",
-    DEFAULT_DESCRIPTOR,
-    "A network that ships (doap-128 is more accurate, and slow without a GPU), the path of one, or "
-    f"a baseline: {', '.join(HANDCRAFTED)}.",
+    None,
+    f"A network that ships, the path of one, or a baseline: {', '.join(HANDCRAFTED)}. By default "
+    f"{DEFAULT_FOR_PAIRS} for a pair, which finds keypoints of its own and stands upright, and "
+    f"{DEFAULT_DESCRIPTOR} for many images, or with --detector, --magnification or --oriented.",
 )
 flags.DEFINE_string(
     "detector",
@@ -430,7 +432,7 @@ def _components():
     verifier = matching.Verifier(geometry, threshold, _intrinsics(), estimator=FLAGS.estimator)
     extractor = functools.partial(
         matching.DescriptorExtractor,
-        FLAGS.model,
+        _model(),
         _value("detector"),
         _value("max_keypoints"),
         _numbers("magnification", "14 or 8,28"),
@@ -447,11 +449,18 @@ def _extract(extractor, path: str, image: np.ndarray):
         raise InputError(f"{path}: {error}") from error
 
 
+def _model() -> str:
+    of_patches = any(FLAGS[name].present for name in ("detector", "magnification", "oriented"))
+    if FLAGS.images or of_patches:
+        return FLAGS.model or DEFAULT_DESCRIPTOR
+    return FLAGS.model or DEFAULT_FOR_PAIRS
+
+
 def _value(flag: str) -> Any:
     """The value of a flag whose default is another for --format=colmap."""
     from doap_tf.zoo.loading import DENSE, network_of_images
 
-    own_keypoints = flag == "detector" and network_of_images(FLAGS.model) == DENSE
+    own_keypoints = flag == "detector" and network_of_images(_model()) == DENSE
     for_colmap = FLAGS.images and "colmap" in FLAGS.format and not own_keypoints
     if for_colmap and not FLAGS[flag].present:
         return _COLMAP_DEFAULTS[flag]

@@ -90,6 +90,7 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
         self.detector = detector
         self.max_keypoints = max_keypoints or None
         self.oriented = oriented
+        self.upright = not oriented
         self.max_image_size = max_image_size or None
         self.frame_descriptor: FrameDescriptor
         # OpenCV's own SIFT has a fixed extent and describes no ellipses: patches serve for others.

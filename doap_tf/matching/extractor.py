@@ -13,6 +13,8 @@ class Extractor(Protocol):
 
     An extractor that detects before it describes may have `detect_frames(image)`, as
     `DescriptorExtractor` has: a collection then detects in one image while it describes another.
+    One whose descriptors follow turns of the image should have `upright = False`: its pairs are not
+    matched again with turned images.
     """
 
     @property

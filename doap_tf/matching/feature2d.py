@@ -22,10 +22,12 @@ class Feature2D(Extractor, abc.ABC):
     Attributes:
         detector: Whose `KeyPoint.size` is meant; see `doap_tf.features.detectors`. For all but
             OpenCV's own it is twice the radius.
+        upright: Whether descriptors stand upright, whatever the angle of a keypoint.
     """
 
     name: str = ""
     detector: Any = None
+    upright: bool = True
 
     @property
     @abc.abstractmethod

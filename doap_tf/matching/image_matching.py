@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import DEFAULT_DESCRIPTOR, registered
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_FOR_PAIRS, registered
 from doap_tf.errors import InputError, check_choice
 from doap_tf.features.detectors import Detector
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
@@ -43,9 +43,10 @@ def match_turned(
 
     Returns:
         The most confident result, of several that with the most inliers; positions are in pixels
-        of the image as given. A pair that is reliable or was not verified as it is.
+        of the image as given. As it is a pair that is reliable or was not verified, or whose
+        extractor says that its descriptors follow turns (`upright` is False).
     """
-    if pair.reliable is not False:
+    if pair.reliable is not False or not getattr(extractor, "upright", True):
         return pair
     grey = as_grey(image2)
     results = [pair]
@@ -61,8 +62,8 @@ def match_turned(
 def match_images(
     image1: ImageLike,
     image2: ImageLike,
-    descriptor: Any = DEFAULT_DESCRIPTOR,
-    detector: str | os.PathLike | Detector = "learned",
+    descriptor: Any = None,
+    detector: str | os.PathLike | Detector | None = None,
     max_keypoints: int | None = MAX_KEYPOINTS,
     magnification: float | Sequence[float] | None = None,
     method: str | Matcher = "mutual",
@@ -73,7 +74,7 @@ def match_images(
     intrinsics2: np.ndarray | None = None,
     seed: int = 0,
     estimator: str = "magsac",
-    rotations: str = "none",
+    rotations: str = "auto",
 ) -> PairMatches:
     """Detects, describes, matches and verifies.
 
@@ -84,14 +85,15 @@ def match_images(
             OpenCV's order.
         descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
             path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
-            describe keypoints of their own.
+            describe keypoints of their own. By default `"doap-dense-128"`, which does so too, or
+            `"doap-fast-128"` where a detector or a magnification is given.
         detector, max_keypoints, magnification: As for `DescriptorExtractor`.
         method: One of `METHODS`, a `Matcher`, or the name of one that is registered.
         ratio: Lowe's ratio, for the methods that use it.
         geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
-        rotations: `"auto"`: where there is no reliable match, the second image is turned by
-            quarters, too, and the best result returned; see `PairMatches.turn`. For descriptors
-            that stand upright, such as those of networks of whole images.
+        rotations: `"auto"`: where descriptors stand upright, as those of networks of whole images
+            do, and there is no reliable match, the second image is turned by quarters, too, and the
+            best result returned; see `PairMatches.turn`. `"none"`: never.
 
     Returns:
         Keypoints with their descriptors, matches, inliers, residuals, the estimated model, and
@@ -107,12 +109,16 @@ def match_images(
     if isinstance(matcher, str):
         matcher = NearestNeighbours(matcher, ratio)
     verifier = Verifier(geometry, threshold, intrinsics1, intrinsics2, seed, estimator)
+    own_keypoints = detector is None and magnification is None
+    if descriptor is None:
+        descriptor = DEFAULT_FOR_PAIRS if own_keypoints else DEFAULT_DESCRIPTOR
     extractor = descriptor = registered(descriptor, "extractor")
     if isinstance(descriptor, cv2.Feature2D):
         extractor = OpenCVExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):
+        detector = "learned" if detector is None else detector
         extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
-    elif detector != "learned" or magnification is not None:
+    elif not own_keypoints:
         raise InputError(
             f"{extractor.name} describes keypoints of its own: give neither a detector nor a "
             "magnification."

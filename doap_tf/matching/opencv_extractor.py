@@ -32,6 +32,8 @@ class OpenCVExtractor(HoldsAlgorithms):
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
     """
 
+    upright = False
+
     def __init__(self, feature2d: cv2.Feature2D, max_keypoints: int | None = None):
         self.feature2d = feature2d
         self.max_keypoints = max_keypoints or None
