@@ -41,7 +41,7 @@ def check_features(keypoints: np.ndarray, scores, descriptors, expected: Feature
     """Checks features of another runtime, keypoints [N, 3] being x, y and size.
 
     They are as many, and all but one in a hundred have the same place, to 0.01 pixels, size and
-    descriptor, to 1e-4: where sides are odd, a level's pixel may be rounded otherwise.
+    descriptor, to 3e-4: a pixel of a level in a thousand may be rounded otherwise.
     """
     assert len(keypoints) == len(expected.points)
     np.testing.assert_allclose(scores, expected.responses, atol=0.01)
@@ -54,4 +54,4 @@ def check_features(keypoints: np.ndarray, scores, descriptors, expected: Feature
     if rows.dtype == np.uint8:
         assert np.bitwise_count(found ^ rows).sum() <= 1e-3 * 8 * rows.size
     else:
-        np.testing.assert_allclose(found, rows, atol=1e-4)
+        np.testing.assert_allclose(found, rows, atol=3e-4)

@@ -80,16 +80,17 @@ def test_a_large_image_is_shrunk_and_measured_in_its_own_pixels(model):
     np.testing.assert_allclose(features.scales, 3 * small.scales)
 
 
-def test_a_small_image_is_enlarged_and_measured_in_its_own_pixels(model, extractor):
+def test_a_small_image_is_enlarged_and_measured_in_its_own_pixels(model):
     image = photograph()[:300, :400]
-    features = extractor.extract(image)
-    enlarged = cv2.resize(image.astype(np.float32), (800, 600), interpolation=cv2.INTER_LINEAR)
-    expected = DenseExtractor(model, 300, enlarge=False).extract(np.rint(enlarged).astype(np.uint8))
-    finest = features.scales < 1
-    assert finest.any()
-    same = {tuple(point) for point in np.round((expected.points + 0.5) / 2 - 0.5, 3)}
-    assert all(tuple(point) in same for point in np.round(features.points[finest], 3)[:20])
-    np.testing.assert_allclose(features.scales[finest], expected.scales.min() / 2)
+    features = DenseExtractor(model, None).extract(image)
+    enlarged = cv2.resize(image.astype(np.float32), (566, 424), interpolation=cv2.INTER_LINEAR)
+    separate = DenseExtractor(model, None, enlarge=False)
+    expected = separate.extract(np.rint(enlarged).astype(np.uint8))
+    finest, same = features.scales < 1.6, expected.scales == expected.scales.min()
+    assert finest.sum() == same.sum() > 0
+    np.testing.assert_allclose(features.scales[finest], 1.6 / 2**0.5, rtol=1e-3)
+    points = (expected.points[same] + 0.5) * [400 / 566, 300 / 424] - 0.5
+    np.testing.assert_allclose(features.points[finest], points, atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 300), (64, 64)])
@@ -164,7 +165,8 @@ def test_a_turned_image_is_matched_in_its_own_pixels(model, quarters):
     x2, y2 = np.rint(pair.points2[pair.inliers]).astype(int).T
     assert np.median(np.abs(image[y1, x1].astype(int) - turned[y2, x2])) <= 1
     if quarters:
-        assert not doap_tf.match_images(image, turned, model, **settings).reliable
+        upright = doap_tf.match_images(image, turned, model, rotations="none", **settings)
+        assert not upright.reliable
 
 
 def test_what_cannot_be_matched_stays_upright(model):
