@@ -19,8 +19,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 quickstart: .venv/ready
 	@mkdir -p runs
-	@echo "1/3 Matching a sample pair with doap-fast-128, a network that ships"
-	@$(BIN)/python match_main.py --output=runs/doap-fast-128.png
+	@echo "1/3 Matching a sample pair with doap-dense-128, a network that ships"
+	@$(BIN)/python match_main.py --output=runs/doap-dense-128.png
 	@echo "2/3 Training a small network on photographs of scikit-image (two to three minutes)"
 	@$(BIN)/python train_main.py --recipe=quickstart
 	@echo "3/3 Matching the pair with the network just trained"

@@ -48,8 +48,8 @@ flags.DEFINE_enum(
     "rotations",
     "auto",
     ["none", "auto"],
-    "auto: where descriptors stand upright and there is no reliable match, turn the second image of "
-    "a pair by quarters, too.",
+    "auto: where descriptors stand upright and there is no reliable match, turn the second image "
+    "of a pair by quarters, too.",
 )
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
@@ -189,7 +189,11 @@ def _take_arguments(paths: Sequence[str]) -> None:
     if FLAGS.image1 or FLAGS.image2 or FLAGS.images:
         raise InputError(f"give images with or without flags, not both: {' '.join(paths)}.")
     paths = [os.path.expanduser(path) for path in paths]
-    many = [path for path in paths if os.path.isdir(path) or re.search(r"[*?{]|://", path)]
+    many = [
+        path
+        for path in paths
+        if os.path.isdir(path) or (not os.path.exists(path) and re.search(r"[*?{[]|://", path))
+    ]
     if len(paths) == 2 and not many:
         FLAGS["image1"].value, FLAGS["image2"].value = paths
     elif len(paths) == 1 and not many and not _is_video(paths[0]):

@@ -40,8 +40,7 @@ def test_images_by_path_with_the_default_network_and_their_picture(tmp_path):
         cv2.imwrite(str(path), view)
     pair = doap_tf.match_images(*paths, max_keypoints=300)
     assert corner_error(pair.model) < 1.5
-    extractor = DescriptorExtractor(max_keypoints=300)
-    assert extractor.name == "doap-fast-128"
+    extractor = DescriptorExtractor("doap-dense-128", max_keypoints=300)
     from_arrays = doap_tf.match_images(image, other, extractor)
     np.testing.assert_array_equal(pair.indices, from_arrays.indices)
     picture = pair.draw(tmp_path / "matches.png")
@@ -51,6 +50,14 @@ def test_images_by_path_with_the_default_network_and_their_picture(tmp_path):
         pair.draw(tmp_path / "matches.tex")
     with pytest.raises(InputError, match="matched by its features alone: give the images"):
         match_features(pair.features1, pair.features2).draw()
+
+
+def test_with_a_detector_patches_are_described_by_default():
+    pair = doap_tf.match_images(*views(), detector="dog", max_keypoints=100)
+    extractor = DescriptorExtractor(detector="dog", max_keypoints=100)
+    assert extractor.name == "doap-fast-128" and not extractor.upright
+    np.testing.assert_array_equal(pair.features1.frames, extractor.extract(views()[0]).frames)
+    assert DescriptorExtractor("doap-fast-128", oriented=False).upright
 
 
 def test_an_image_that_could_not_be_read_is_named():

@@ -151,6 +151,20 @@ def test_detector_geometry_and_intrinsics(folder):
     assert "a.png: 20 keypoints" in few.stdout and "inliers" not in few.stdout, few.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["a.png", "b.png"], "doap-dense-128"),
+        (["a.png", "b.png", "--nooriented"], "doap-fast-128"),
+        (["[ab].png", "--output=default"], "doap-fast-128"),
+    ],
+)
+def test_the_default_network_is_that_of_pairs_or_of_patches(folder, arguments, name):
+    finished = run(folder, *arguments, "--max_keypoints=100", "--json")
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout)["settings"]["descriptor"] == name
+
+
 def test_an_unrelated_pair_is_no_reliable_match_and_json_says_so_to_programs(folder, tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (75, 100), np.uint8)
     other = str(tmp_path / "noise.png")
