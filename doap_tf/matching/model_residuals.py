@@ -17,11 +17,13 @@ def model_residuals(
             `"fundamental"`: Sampson distances.
         model: [3, 3] from the first image to the second.
     """
+    # Coordinate by coordinate: sums along an axis of two take several times as long.
+    (x1, y1), (x2, y2) = np.moveaxis(points1, -1, 0), np.moveaxis(points2, -1, 0)
     if geometry == "homography":
-        distances = np.linalg.norm(transform_points(points1, model) - points2, axis=-1)
-        return np.nan_to_num(distances, nan=np.inf)
-    lines2 = points1 @ model[:, :2].T + model[:, 2]
-    lines1 = points2 @ model[:2] + model[2]
-    algebraic = (points2 * lines2[..., :2]).sum(axis=-1) + lines2[..., 2]
-    squares = (lines1[..., :2] ** 2).sum(axis=-1) + (lines2[..., :2] ** 2).sum(axis=-1)
+        mapped_x, mapped_y = np.moveaxis(transform_points(points1, model), -1, 0)
+        return np.nan_to_num(np.sqrt((mapped_x - x2) ** 2 + (mapped_y - y2) ** 2), nan=np.inf)
+    a1, b1 = (row[0] * x2 + row[1] * y2 + row[2] for row in model.T[:2])
+    a2, b2, c2 = (row[0] * x1 + row[1] * y1 + row[2] for row in model)
+    algebraic = x2 * a2 + y2 * b2 + c2
+    squares = (a1 * a1 + b1 * b1) + (a2 * a2 + b2 * b2)
     return np.abs(algebraic) / np.maximum(np.sqrt(squares), 1e-300)

@@ -27,6 +27,7 @@ _CROWDED = 0.25  # share of inliers that still fit when paired anew
 _PARTNERS = 256  # with which a point is paired anew, at most
 _NEIGHBOURS = 24  # with which a match that does not fit is paired anew
 _OFF_PLANE = 3.0  # thresholds from where a homography maps a match
+_BLOCK = 1 << 15  # numbers computed at a time
 _PARALLAX_SAMPLE = 2  # matches that determine a fundamental matrix if a homography is known
 
 
@@ -111,8 +112,8 @@ def _one_per_cell(points1: np.ndarray, points2: np.ndarray, inliers: np.ndarray)
     """Rows of matches no two of which share a cell in either image; inliers come first."""
     rows = np.argsort(~inliers, kind="stable")
     for points in (points1, points2):
-        cells = np.floor(points[rows] / _CELL)
-        rows = rows[np.sort(np.unique(cells, axis=0, return_index=True)[1])]
+        x, y = np.floor(points[rows] / _CELL).astype(np.int64).T
+        rows = rows[np.sort(np.unique((x << 32) + y, return_index=True)[1])]
     return rows
 
 
@@ -142,13 +143,18 @@ def _chance(
 
 def _neighbours(points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The matches whose points are nearest to those of some rows, each with the row it is near."""
-    x, y = (points[rows, axis, None] - points[:, axis] for axis in (0, 1))
-    squares = x * x + y * y
+    columns = np.ascontiguousarray(points.T)
     last = min(_NEIGHBOURS, len(points) - 1)  # of which the first is the point itself
-    near = squares <= np.partition(squares, last, axis=1)[:, [last]]
-    near[np.arange(len(rows)), rows] = False
-    numbers, nearest = np.nonzero(near)
-    return nearest, rows[numbers]
+    nearest, partners = [], []
+    for block in _blocks(rows, len(points)):
+        x, y = (column[block, np.newaxis] - column for column in columns)
+        squares = x * x + y * y
+        near = squares <= np.partition(squares, last, axis=1)[:, [last]]
+        near[np.arange(len(block)), block] = False
+        numbers, found = np.nonzero(near)
+        nearest.append(found)
+        partners.append(block[numbers])
+    return np.concatenate(nearest), np.concatenate(partners)
 
 
 def _paired_anew(
@@ -156,9 +162,16 @@ def _paired_anew(
 ) -> tuple[int, int]:
     """How many pairs of points of different matches fit a model, and of how many."""
     partners = _at_most(_PARTNERS, np.arange(len(points1)))
-    fits = model_residuals(points1[:, None], points2[partners], geometry, model) <= threshold
-    fits[partners, np.arange(len(partners))] = False
-    return int(fits.sum()), fits.size - len(partners)
+    others, hits = points2[partners], 0
+    for rows in _blocks(np.arange(len(points1)), len(partners)):
+        residuals = model_residuals(points1[rows, np.newaxis], others, geometry, model)
+        hits += np.count_nonzero((residuals <= threshold) & (rows[:, np.newaxis] != partners))
+    return int(hits), (len(points1) - 1) * len(partners)
+
+
+def _blocks(rows: np.ndarray, width: int) -> list[np.ndarray]:
+    """Splits rows so that a block of this width stays in the processor's cache."""
+    return np.array_split(rows, -(-len(rows) * width // _BLOCK) or 1)
 
 
 def _at_most(count: int, rows: np.ndarray) -> np.ndarray:
