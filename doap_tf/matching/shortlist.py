@@ -17,8 +17,8 @@ from doap_tf.matching.match_store import MatchStore
 from doap_tf.matching.pair_selection import Pair
 from doap_tf.metrics import NORM_L2, nearest
 
-_WORDS = 64
-_COMPONENTS = 64
+_WORDS = 256
+_COMPONENTS = 32
 _SAMPLED_IMAGES = 500
 _SAMPLED_ROWS = 200  # of the strongest features of each
 _ROWS_PER_WORD = 32  # or more; with fewer, words would be single descriptors

@@ -70,8 +70,8 @@ def test_components_are_those_of_a_principal_component_analysis(collection):
     assert (components.max(axis=0) >= -components.min(axis=0)).all()
 
 
-@pytest.mark.parametrize(("count", "width", "expected"), [(90, 128, 64), (60, 8, 8), (20, 64, 20)])
-def test_a_signature_has_at_most_64_components_a_word(count, width, expected):
+@pytest.mark.parametrize(("count", "width", "expected"), [(90, 128, 32), (60, 8, 8), (20, 64, 20)])
+def test_a_signature_has_at_most_32_components_a_word(count, width, expected):
     rows = np.random.default_rng(3).standard_normal((count, width)).astype(np.float32)
     images = {"a": features(rows)}
     codebook = learn_codebook("a", images.get)
