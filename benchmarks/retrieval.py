@@ -59,6 +59,7 @@ flags.DEFINE_list("models", ["doap-128", "doap-mobile-256b"], "What describes th
 flags.DEFINE_list("neighbours", ["5", "10", "20"], "Neighbours; times are those of the last.")
 flags.DEFINE_integer("max_keypoints", 500, "Keypoints of an image.")
 flags.DEFINE_string("detector", "learned", "What detects the keypoints.")
+flags.DEFINE_integer("seed", 0, "Of the made-up collections.")
 flags.DEFINE_integer("inliers", 100, "Inliers of a pair of the real collection that overlaps.")
 
 _VIEWS = 5  # of one photograph; half of a collection are single views of others
@@ -161,7 +162,7 @@ def _recall(pairs: list[tuple[str, str]], overlapping: set[frozenset[str]]) -> f
 
 def make_collection(photos: dict[str, pathlib.Path], size: int, folder: str) -> set[frozenset[str]]:
     """Writes views of photographs, and returns the pairs that show enough of the same."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(FLAGS.seed)
     groups = size // (2 * _VIEWS)
     counts = [_VIEWS] * groups + [1] * (size - groups * _VIEWS)
     if len(counts) > 2 * len(photos):

@@ -165,8 +165,8 @@ def _paired_anew(
     others, hits = points2[partners], 0
     for rows in _blocks(np.arange(len(points1)), len(partners)):
         residuals = model_residuals(points1[rows, np.newaxis], others, geometry, model)
-        hits += np.count_nonzero((residuals <= threshold) & (rows[:, np.newaxis] != partners))
-    return int(hits), (len(points1) - 1) * len(partners)
+        hits += int(((residuals <= threshold) & (rows[:, np.newaxis] != partners)).sum())
+    return hits, (len(points1) - 1) * len(partners)
 
 
 def _blocks(rows: np.ndarray, width: int) -> list[np.ndarray]:
