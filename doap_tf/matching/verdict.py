@@ -5,7 +5,8 @@ second points of other matches, and the share of these wrong pairs that fit the 
 It is large where points crowd in one spot or on one line, and where a model has collapsed, so that
 such inliers are no evidence. Matches that do not fit are also paired with their neighbours, and the
 larger share counts: wrong matches may keep to the same part of the image, as those of points near
-the top with points near the top, which level epipolar lines explain too often.
+the top with points near the top, which level epipolar lines explain too often. Nor do wrong matches
+along epipolar lines keep together: an inlier counts only if one near it stays near it.
 """
 
 import math
@@ -26,6 +27,8 @@ _CELL = 12.0  # pixels
 _CROWDED = 0.25  # share of inliers that still fit when paired anew
 _PARTNERS = 256  # with which a point is paired anew, at most
 _NEIGHBOURS = 24  # with which a match that does not fit is paired anew
+_COMPANIONS = 4  # nearest inliers, one of which stays near
+_STRETCH = 2.0  # of the distance to a companion, besides the scale of all
 _OFF_PLANE = 3.0  # thresholds from where a homography maps a match
 _BLOCK = 1 << 15  # numbers computed at a time
 _PARALLAX_SAMPLE = 2  # matches that determine a fundamental matrix if a homography is known
@@ -44,8 +47,10 @@ def evidence(
     This is −log10 of the expected number of models of a sample of the matches with as many inliers
     by chance (the number of false alarms of an a-contrario test), bounded by Chernoff. Matches
     whose points share a cell of 12 pixels in either image, as those of one point at several scales,
-    count once. Inliers are no evidence if they lie on one line, or if more than a quarter of them
-    still fit when they are paired anew, as in one spot.
+    count once. An inlier counts if in either image one of the four nearest inliers is at most twice
+    as far away in the other image, at the scale of all, and half a cell. Inliers are no evidence if
+    they lie on one line, or if more than a quarter of them still fit when they are paired anew, as
+    in one spot.
 
     Args:
         points1: float64 [M, 2] in pixels of the first image.
@@ -59,10 +64,14 @@ def evidence(
     rows = _one_per_cell(points1, points2, inliers)
     points1, points2, inliers = points1[rows], points2[rows], inliers[rows]
     sample = sample or SAMPLES[geometry]
-    trials, successes = len(rows) - sample, int(inliers.sum()) - sample
-    if successes <= 0 or min(_width(points1[inliers]), _width(points2[inliers])) < _CELL / 2:
+    inliers1, inliers2 = points1[inliers], points2[inliers]
+    if len(inliers1) <= sample or min(_width(inliers1), _width(inliers2)) < _CELL / 2:
         return 0.0
-    hits, pairs = _paired_anew(points1[inliers], points2[inliers], geometry, model, threshold)
+    trials = len(rows) - sample
+    successes = int(_share_together(inliers1, inliers2) * len(inliers1)) - sample
+    if successes <= 0:
+        return 0.0
+    hits, pairs = _paired_anew(inliers1, inliers2, geometry, model, threshold)
     if hits > _CROWDED * pairs:
         return 0.0
     chance = _chance(points1, points2, inliers, geometry, model, threshold)
@@ -122,6 +131,21 @@ def _width(points: np.ndarray) -> float:
     return math.sqrt(max(0.0, np.linalg.eigvalsh(np.cov(points.T, bias=True))[0]))
 
 
+def _share_together(points1: np.ndarray, points2: np.ndarray) -> float:
+    """The share of matches with a companion in either image that stays near in the other."""
+    rows = _at_most(_PARTNERS, np.arange(len(points1)))
+    together = np.ones(len(points1), bool)
+    for here, there in ((points1, points2), (points2, points1)):
+        scale = math.sqrt(there.var(axis=0).sum() / here.var(axis=0).sum())
+        companions, matches = _neighbours(here, rows, _COMPANIONS)
+        before, after = (
+            np.linalg.norm(points[companions] - points[matches], axis=1) for points in (here, there)
+        )
+        stays = matches[after <= _STRETCH * scale * before + _CELL / 2]
+        together &= np.isin(np.arange(len(points1)), stays)
+    return float(together[rows].mean())
+
+
 def _chance(
     points1: np.ndarray,
     points2: np.ndarray,
@@ -135,16 +159,16 @@ def _chance(
     wrong = _at_most(_PARTNERS, np.flatnonzero(~inliers))
     nearby = 0.0
     for points in (points1, points2) if len(wrong) else ():
-        rows, partners = _neighbours(points, wrong)
+        rows, partners = _neighbours(points, wrong, _NEIGHBOURS)
         fits = model_residuals(points1[rows], points2[partners], geometry, model) <= threshold
         nearby = max(nearby, float(fits.mean()))
     return max((hits + 1) / (pairs + 1), nearby + 1 / (_NEIGHBOURS * len(points1)))
 
 
-def _neighbours(points: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _neighbours(points: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The matches whose points are nearest to those of some rows, each with the row it is near."""
     columns = np.ascontiguousarray(points.T)
-    last = min(_NEIGHBOURS, len(points) - 1)  # of which the first is the point itself
+    last = min(count, len(points) - 1)  # of which the first is the point itself
     nearest, partners = [], []
     for block in _blocks(rows, len(points)):
         x, y = (column[block, np.newaxis] - column for column in columns)

@@ -79,7 +79,17 @@ def test_wrong_matches_that_keep_their_height_are_no_evidence():
     level = np.array([[0.0, 0, 0], [0, 0, -1], [0, 1, 0]])  # epipolar lines are rows
     assert digits(points1, points2, "fundamental", level) == 0
     points2[:200, 1] = points1[:200, 1]
+    assert digits(points1, points2, "fundamental", level) == 0  # nor do they keep together
+    points2[:200, 0] = points1[:200, 0] + random.uniform(0, 20, 200)
     assert digits(points1, points2, "fundamental", level) > verdict.RELIABLE_EVIDENCE
+
+
+@pytest.mark.parametrize("zoom", [0.2, 5])
+def test_matches_keep_together_at_any_scale_and_angle(zoom):
+    points1, points2 = matches(60, 100)
+    turn = zoom * np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1 / zoom]])
+    points2 = transform_points(points2, turn)
+    assert digits(points1, points2, model=turn @ HOMOGRAPHY) > 20
 
 
 def test_confidence_of_what_is_just_reliable():

@@ -9,6 +9,8 @@ const CELL = 12; // pixels
 const CROWDED = 0.25; // share of inliers that still fit when paired anew
 const PARTNERS = 256; // with which a point is paired anew, at most
 const NEIGHBOURS = 24; // with which a match that does not fit is paired anew
+const COMPANIONS = 4; // nearest inliers, one of which stays near
+const STRETCH = 2; // of the distance to a companion, besides the scale of all
 const OFF_PLANE = 3; // thresholds from where a homography maps a match
 const SAMPLES: Record<GeometryName, number> = { homography: 4, fundamental: 7 };
 const PARALLAX_SAMPLE = 2; // matches that determine a fundamental matrix if a homography is known
@@ -31,9 +33,11 @@ export function evidence(
   const isInlier = first.map((_, i) => fits(i, i));
   const rows = onePerCell(first, second, isInlier);
   const inliers = rows.filter((i) => isInlier[i]);
-  const [trials, successes] = [rows.length - sample, inliers.length - sample];
   const widths = [first, second].map((points) => width(inliers.map((i) => points[i])));
-  if (successes <= 0 || Math.min(...widths) < CELL / 2) return 0;
+  if (inliers.length <= sample || Math.min(...widths) < CELL / 2) return 0;
+  const trials = rows.length - sample;
+  const successes = Math.trunc(shareTogether(first, second, inliers) * inliers.length) - sample;
+  if (successes <= 0) return 0;
   const inside = pairedAnew(inliers, fits);
   if (inside.hits > CROWDED * inside.pairs) return 0;
   const chance = shareByChance(first, second, rows, isInlier, fits);
@@ -94,6 +98,28 @@ function width(points: Point[]): number {
   return Math.sqrt(Math.max(0, (xx + yy) / 2 - Math.hypot((xx - yy) / 2, xy)));
 }
 
+/** The share of matches with a companion in either image that stays near in the other. */
+function shareTogether(first: Point[], second: Point[], inliers: number[]): number {
+  const rows = atMost(PARTNERS, inliers);
+  const scale = Math.sqrt(spread(second, inliers) / spread(first, inliers));
+  const staysNear = (here: Point[], there: Point[], scale: number, i: number) =>
+    nearest(here, inliers, i, COMPANIONS).some(
+      (j) => distance(there[i], there[j]) <= STRETCH * scale * distance(here[i], here[j]) + CELL / 2,
+    );
+  const together = rows.filter((i) => staysNear(first, second, scale, i) && staysNear(second, first, 1 / scale, i));
+  return together.length / rows.length;
+}
+
+/** The sum of the variances of x and y. */
+function spread(points: Point[], rows: number[]): number {
+  const mean = [0, 1].map((axis) => rows.reduce((sum, i) => sum + points[i][axis], 0) / rows.length);
+  return rows.reduce((sum, i) => sum + square(points[i][0] - mean[0]) + square(points[i][1] - mean[1]), 0) / rows.length;
+}
+
+function distance(one: Point, other: Point): number {
+  return Math.hypot(one[0] - other[0], one[1] - other[1]);
+}
+
 /** The share of wrong pairs that fit: of any matches, or of neighbours if that is larger. */
 function shareByChance(first: Point[], second: Point[], rows: number[], isInlier: boolean[], fits: Fits): number {
   const { hits, pairs } = pairedAnew(rows, fits);
@@ -122,17 +148,17 @@ function pairedAnew(rows: number[], fits: Fits): Tally {
 function pairedNearby(points: Point[], rows: number[], wrong: number[], fits: Fits): Tally {
   let [hits, pairs] = [0, 0];
   for (const j of wrong) {
-    const near = nearest(points, rows, j);
+    const near = nearest(points, rows, j, NEIGHBOURS);
     pairs += near.length;
     hits += near.filter((i) => fits(i, j)).length;
   }
   return { hits, pairs };
 }
 
-function nearest(points: Point[], rows: number[], j: number): number[] {
+function nearest(points: Point[], rows: number[], j: number, count: number): number[] {
   const [x, y] = points[j];
   const squares = Float64Array.from(rows, (i) => square(points[i][0] - x) + square(points[i][1] - y));
-  const farthest = squares.slice().sort()[Math.min(NEIGHBOURS, rows.length - 1)]; // the first is the point itself
+  const farthest = squares.slice().sort()[Math.min(count, rows.length - 1)]; // the first is the point itself
   return rows.filter((i, k) => i !== j && squares[k] <= farthest);
 }
 
