@@ -18,6 +18,8 @@ reliable is calibrated on one half; the other is reported.
 
 A model is DETECTOR:DESCRIPTOR, or an extractor or a descriptor at learned keypoints. Matches are
 mutual nearest neighbours; they are kept in --cache, so that another rule is measured in minutes.
+With --turned the second image of every unrelated pair is turned by one, two and three quarters, as
+`rotations="auto"` turns it, and a pair counts as matched if it is matched at any angle.
 """
 
 import itertools
@@ -56,6 +58,7 @@ _ARRAYS = ("points1", "points2", "distances")
 flags.DEFINE_string("data", None, "Folder of the photographs.", required=True)
 flags.DEFINE_list("models", ["doap-fast-128"], "DETECTOR:DESCRIPTOR, descriptors or extractors.")
 flags.DEFINE_integer("unrelated", 250, "Unrelated pairs of each half.")
+flags.DEFINE_boolean("turned", False, "Only unrelated pairs, at all quarter turns.")
 flags.DEFINE_integer("max_keypoints", 2000, "Number of the strongest keypoints.")
 flags.DEFINE_string("cache", None, "Folder for matches and verdicts.", required=True)
 
@@ -162,9 +165,10 @@ def _extractor(model: str) -> Extractor:
     return DescriptorExtractor(descriptor, detector or "learned", FLAGS.max_keypoints)
 
 
-def _matches(model: str, pairs: list[Pair]) -> Iterator[dict[str, np.ndarray]]:
+def _matches(model: str, pairs: list[Pair], quarters: int) -> Iterator[dict[str, np.ndarray]]:
     """Yields points, distances and image sizes of every pair; a file in --cache keeps them."""
-    file = pathlib.Path(FLAGS.cache, f"{model.replace(':', '-').replace('/', '-')}.npz")
+    turned = f"-turned-{quarters}" if FLAGS.turned else ""
+    file = pathlib.Path(FLAGS.cache, f"{_file_name(model)}{turned}.npz")
     if not file.exists():
         extractor, matcher = _extractor(model), NearestNeighbours()
         paths = {path for pair in pairs for path in (pair.path1, pair.path2)}
@@ -172,9 +176,16 @@ def _matches(model: str, pairs: list[Pair]) -> Iterator[dict[str, np.ndarray]]:
             path: extractor.extract(read_image(path))
             for path in progress(sorted(paths), f"describing by {model}")
         }
+        others = features
+        if quarters:
+            paths = {pair.path2 for pair in pairs}
+            others = {
+                path: extractor.extract(np.rot90(read_image(path), quarters).copy())
+                for path in progress(sorted(paths), f"describing by {model}, turned")
+            }
         arrays = {}
         for number, pair in enumerate(progress(pairs, "matching")):
-            one, two = features[pair.path1], features[pair.path2]
+            one, two = features[pair.path1], others[pair.path2]
             indices, _, distances = matcher.match(one, two)
             arrays[f"points1_{number}"] = one.points[indices[:, 0]].astype(np.float32)
             arrays[f"points2_{number}"] = two.points[indices[:, 1]].astype(np.float32)
@@ -187,12 +198,12 @@ def _matches(model: str, pairs: list[Pair]) -> Iterator[dict[str, np.ndarray]]:
             yield {name: arrays[f"{name}_{number}"] for name in (*_ARRAYS, "sizes")}
 
 
-def judge(model: str, pairs: list[Pair]) -> list[dict[str, Any]]:
+def judge(model: str, pairs: list[Pair], quarters: int = 0) -> list[dict[str, Any]]:
     """Returns a record of every pair: half, kind, matches, right, geometry, inliers, evidence."""
     records = []
     verifier = Verifier()
     for pair, matches in zip(
-        progress(pairs, f"verifying {model}"), _matches(model, pairs), strict=True
+        progress(pairs, f"verifying {model}"), _matches(model, pairs, quarters), strict=True
     ):
         points1, points2, distances = (matches[name].astype(float) for name in _ARRAYS)
         found = verifier.verify_points(points1, points2, distances)
@@ -241,6 +252,20 @@ def row(records: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
+def turned_row(model: str, pairs: list[Pair]) -> dict[str, str]:
+    """Returns a model's line of the table of unrelated pairs at all quarter turns."""
+    pairs = [pair for pair in pairs if pair.kind == "unrelated"]
+    upright, *turned = (judge(model, pairs, quarters) for quarters in range(4))
+    best = [
+        max(records, key=lambda r: r["evidence"]) for records in zip(upright, *turned, strict=True)
+    ]
+    return {"upright": _share(upright), "at any angle": _share(best)}
+
+
+def _file_name(model: str) -> str:
+    return model.replace(":", "-").replace("/", "-")
+
+
 def _share(records: list[dict[str, Any]]) -> str:
     """How many are reliable, with the interval of Wilson."""
     count, z = len(records), 1.96
@@ -258,10 +283,12 @@ def main(argv: list[str]) -> None:
     pathlib.Path(FLAGS.cache).mkdir(parents=True, exist_ok=True)
     rows = {}
     for model in FLAGS.models:
+        if FLAGS.turned:
+            rows[model] = turned_row(model, pairs)
+            continue
         records = judge(model, pairs)
-        name = model.replace(":", "-").replace("/", "-")
         write_file(
-            pathlib.Path(FLAGS.cache, f"{name}.jsonl"),
+            pathlib.Path(FLAGS.cache, f"{_file_name(model)}.jsonl"),
             "".join(json.dumps(record) + "\n" for record in records),
         )
         rows[model] = row(records)

@@ -194,17 +194,19 @@ def test_verdicts(tmp_path):
             numbers = [*camera, moved * view / 100, 0, 0, 200, 160]
             path.with_name(f"{path.name}.camera").write_text(" ".join(map(str, numbers)))
         (folder / "H_1_2").write_text(f"1 0 {-moved} 0 1 0 0 0 1")
-    output = run_apart(
-        "verdict.py",
+    arguments = [
         *(f"--data={tmp_path}", "--models=dog:rootsift", f"--cache={tmp_path / 'cache'}"),
         *("--unrelated=2", "--max_keypoints=150"),
-    )
+    ]
+    output = run_apart("verdict.py", *arguments)
     row = tables(output)["model"]["dog:rootsift"]
     assert row["unrelated matched"].startswith("0 of 2:")
     assert row["true matched"].startswith("3 of 3: 100.0 %")
     assert row["homography: webcams"] == row["buildings"] == "1 of 1"
     records = [json.loads(line) for line in (tmp_path / "cache/dog-rootsift.jsonl").open()]
     assert len(records) == 10 and all(record["right"] <= record["matches"] for record in records)
+    turned = tables(run_apart("verdict.py", *arguments, "--turned"))["model"]["dog:rootsift"]
+    assert turned["upright"].startswith("0 of 4:") and " of 4:" in turned["at any angle"]
 
 
 # Pairs of images
