@@ -24,9 +24,10 @@ _PATCHES = (
 _IMAGES = (
     "A network that reads whole images, finds their keypoints and describes them, trained to rank "
     "matches first (Average Precision).",
-    f"Keypoints are found, and described, in the image and in up to {LEVELS - 1} smaller ones, "
-    "each half the size of the one before. Descriptors stand upright: images that are turned "
-    "against each other by more than about 30 degrees do not match.",
+    "Keypoints are found, and described, in the image, enlarged if it has less than 1.5 million "
+    f"pixels, and in up to {LEVELS - 1} smaller ones, each half the size of the one before. "
+    "Descriptors stand upright: images that are turned against each other by more "
+    "than about 30 degrees do not match.",
 )
 
 
