@@ -54,6 +54,7 @@ class Builder(CutPatchesBuilder):
         "detector",
         "jitter",
         "appearance",
+        "min_correlation",
         "beam_options",
     )
     SETTINGS = GroupSettings
@@ -170,8 +171,9 @@ def _with_absolute_files(scene: Scene) -> Scene:
 
 def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:
     values = dataclasses.asdict(settings)
-    if settings.appearance == GroupSettings.appearance:
-        del values["appearance"]  # groups that were cut before it could be chosen
+    for name in ("appearance", "min_correlation"):
+        if getattr(settings, name) == getattr(GroupSettings, name):
+            del values[name]  # groups that were cut before it could be chosen
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     for split, members in scenes.items():
         for scene in members:

@@ -56,6 +56,12 @@ flags.DEFINE_enum(
     "Changes of appearance: a camera's (default), of light as well, or all (docs/appearance.md).",
 )
 
+flags.DEFINE_float(
+    "min_correlation",
+    None,
+    "Correlation from which on a view or an aligned image is taken to show a place; 0.4.",
+)
+
 flags.DEFINE_string(
     "beam_options",
     None,
@@ -66,7 +72,7 @@ flags.DEFINE_string(
 
 _CUTTING = (
     *("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter"),
-    *("appearance", "beam_options"),
+    *("appearance", "min_correlation", "beam_options"),
 )
 _SHOWN = 16  # groups on a sheet, and patches per group
 

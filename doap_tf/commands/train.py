@@ -91,6 +91,7 @@ def main(argv: Sequence[str]) -> None:
     except ValueError as error:
         raise InputError(str(error)) from error
     teachers = [load_network("teacher", name) for name in config.teachers]
+    initial = [load_network("initial", name) for name in config.initial_networks]
     parts, groups, validation_groups = _load_groups(size)
     magnification = _magnification(parts)
     print_data(
@@ -111,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
     validation = Validation(validation_groups, FLAGS.seed) if validation_groups else None
     folder = train_dir()
     network = Trainer(
-        config, groups, sampler, validation, folder, strategy, teachers=teachers
+        config, groups, sampler, validation, folder, strategy, teachers=teachers, initial=initial
     ).run()
     if is_chief(strategy):
         _export(network, validation_groups or groups, folder)

@@ -43,6 +43,7 @@ from doap_tf.patch_generation.visibility import (
     MIN_CORRELATION,
     appearance_vectors,
     has_contrast,
+    shows,
 )
 from doap_tf.progress import progress
 from doap_tf.readers.image_sequences import read_image_sequence
@@ -77,6 +78,8 @@ class GroupSettings:
             that the learned detector makes, of one level.
         appearance: changes of the views of a photograph; aligned images get those of the scene,
             sequences none.
+        min_correlation: correlation of HPatches' patches from which on a view of a photograph, or
+            an aligned image, is taken to show a place; −1 leaves out places without contrast alone.
     """
 
     patch_size: int = 65
@@ -87,6 +90,7 @@ class GroupSettings:
     detector: str = _HPATCHES
     jitter: str = _HPATCHES
     appearance: Appearance = PRESETS["camera"]
+    min_correlation: float = MIN_CORRELATION
 
     def __post_init__(self) -> None:
         for name in ("patch_size", "magnification", "max_groups"):
@@ -96,6 +100,8 @@ class GroupSettings:
             raise InputError(f"seed must not be negative, but is {self.seed}.")
         if not 0 < self.max_overlap < 1:
             raise InputError(f"max_overlap must be in (0, 1), not {self.max_overlap}.")
+        if not -1 <= self.min_correlation < 1:
+            raise InputError(f"min_correlation must be in [-1, 1), not {self.min_correlation}.")
         check_choice("detector", self.detector, (_HPATCHES, *DETECTORS))
         check_choice("jitter", self.jitter, _JITTERS)
 
@@ -108,11 +114,14 @@ class Groups(NamedTuple):
             with easy jitter, the same five with hard and with tough jitter.
         frames: float64 [n, 2, 3] in the reference image.
         warnings: what is left out of the scene, and why.
+        hidden: share of the views (photographs) or aligned images that do not show a place, on
+            average over the places.
     """
 
     patches: np.ndarray
     frames: np.ndarray
     warnings: tuple[str, ...] = ()
+    hidden: float = 0.0
 
     def __repr__(self) -> str:
         count, views, side = self.patches.shape[:3]
@@ -142,6 +151,7 @@ def generate_groups(
     """
     scenes = list(scenes)
     usable = 0
+    hidden = []
     mapping = mapping or functools.partial(process_map, processes=processes)
     results = mapping(functools.partial(_cut_or_explain, settings=settings), scenes)
     bar = progress(results, "cutting", total=len(scenes), unit="scene")
@@ -150,7 +160,11 @@ def generate_groups(
             logging.warning("%s", warning)
         if len(groups.patches):
             usable += 1
+            hidden.append(groups.hidden)
             yield scene, groups
+    if any(hidden):
+        bound = settings.min_correlation
+        print(f"places are not shown in {np.mean(hidden):.1%} of the views (bound {bound:g})")
     if not usable:
         raise InputError(f"none of {len(scenes)} scenes has groups of patches; see the warnings.")
 
@@ -183,21 +197,22 @@ def _cut_photo(scene: Scene, settings: GroupSettings, rng: np.random.Generator) 
     frames = _find_frames(image, settings)
     seen = appearance_vectors(image, frames)
     images, homographies = [image], [np.eye(3)]
-    visible = np.ones(len(frames), dtype=bool)
-    for _ in range(_TARGETS):
+    visible = np.ones((_TARGETS, len(frames)), dtype=bool)
+    for target in range(_TARGETS):
         view, homography = change_viewpoint(image, rng)
         moved = transform_frames(frames, homography)
         drawn = draw_effects(settings.appearance, view.shape, rng)
         camera = without_scene(drawn)
         changed = apply_effects(view, camera)
         # Effects of the scene lower the correlation of places that stay visible.
-        visible &= (seen * appearance_vectors(changed, moved)).sum(axis=1) >= MIN_CORRELATION
+        visible[target] &= shows(seen, appearance_vectors(changed, moved), settings.min_correlation)
         if len(camera) < len(drawn):
             changed = apply_effects(view, drawn)
-            visible &= has_contrast(changed, moved)
+            visible[target] &= has_contrast(changed, moved)
         images.append(changed)
         homographies.append(homography)
-    return _cut_images(frames[visible], images, homographies, settings, rng)
+    groups = _cut_images(frames[visible.all(axis=0)], images, homographies, settings, rng)
+    return groups._replace(hidden=_share_hidden(visible))
 
 
 def _cut_sequence(scene: Scene, settings: GroupSettings, rng: np.random.Generator) -> Groups:
@@ -252,7 +267,8 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
     median = median.astype(np.uint8)
     frames = _find_frames(median, settings)
     seen = np.stack([appearance_vectors(_read_photo(file), frames) for file in files], axis=1)
-    visible = np.einsum("np,ntp->nt", appearance_vectors(median, frames), seen) >= MIN_CORRELATION
+    bound = settings.min_correlation
+    visible = shows(appearance_vectors(median, frames)[:, np.newaxis], seen, bound)
     of_scene = settings.appearance.of_scene()
     drawn = [draw_effects(of_scene, shape, rng) for _ in files]
 
@@ -263,14 +279,19 @@ def _cut_aligned(scene: Scene, settings: GroupSettings, rng: np.random.Generator
         visible[:, index] &= has_contrast(load(index), frames)
     reference = np.where(visible, rng.random(visible.shape), -1).argmax(axis=1)
     in_reference = seen[np.arange(len(frames)), reference]
-    visible &= np.einsum("np,ntp->nt", in_reference, seen) >= MIN_CORRELATION
+    visible &= shows(in_reference[:, np.newaxis], seen, bound)
+    hidden = _share_hidden(visible)
     kept = np.flatnonzero(visible.sum(axis=1) > _TARGETS)[: settings.max_groups]
     frames, visible, reference = frames[kept], visible[kept], reference[kept]
     draws = np.where(visible, rng.random(visible.shape), -1)
     draws[np.arange(len(frames)), reference] = 2
     members = np.argsort(-draws, axis=1)[:, : _TARGETS + 1]
     groups = _cut_views(frames, members, load, [np.eye(3)] * len(files), settings, rng)
-    return groups._replace(warnings=tuple(skipped))
+    return groups._replace(warnings=tuple(skipped), hidden=hidden)
+
+
+def _share_hidden(visible: np.ndarray) -> float:
+    return float(1 - visible.mean()) if visible.size else 0.0
 
 
 def _read_photo(path: pathlib.Path) -> np.ndarray:

@@ -5,8 +5,8 @@ import numpy as np
 from doap_tf.features.cutting import Pyramid
 from doap_tf.patch_generation.frame_jitter import HPATCHES_MAGNIFICATION
 
-#: Correlation from which on two patches count as the same place. Places that blur, darkness or a
-#: passing car hides beyond that are useless for training.
+#: Correlation from which on two patches count as the same place by default, and length of a vector
+#: from which on a patch has contrast.
 MIN_CORRELATION = 0.4
 
 _SIZE = 16
@@ -34,5 +34,23 @@ def appearance_vectors(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
 
 def has_contrast(image: np.ndarray, frames: np.ndarray) -> np.ndarray:
     """Returns whether patches at frames [N, 2, 3] show anything, bool [N]."""
-    vectors = appearance_vectors(image, frames)
-    return np.linalg.norm(vectors, axis=1) >= MIN_CORRELATION
+    return _is_long(appearance_vectors(image, frames))
+
+
+def shows(known: np.ndarray, seen: np.ndarray, min_correlation: float) -> np.ndarray:
+    """Returns whether patches show something, and the same as others do.
+
+    Args:
+        known: appearance vectors [..., 256] of places.
+        seen: those of the places in images that may hide them, of a shape to broadcast with.
+        min_correlation: from which on both are the same.
+
+    Returns:
+        bool [...].
+    """
+    alike = np.einsum("...p,...p->...", known, seen) >= min_correlation
+    return _is_long(known) & _is_long(seen) & alike
+
+
+def _is_long(vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(vectors, axis=-1) >= MIN_CORRELATION

@@ -109,6 +109,11 @@ class TrainingConfig(RunConfig):
         0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
     )
     margin: float = setting(1.0, "Of hardest_in_batch and hardnet.")
+    initial: str = setting(
+        "",
+        "Networks to start from instead of by chance, with commas between them, such as "
+        "doap-fast-128.",
+    )
     teacher: str = setting(
         "",
         "Network whose ranking of each list is learnt as well, such as doap-128; the mean of "
@@ -153,12 +158,22 @@ class TrainingConfig(RunConfig):
     @property
     def teachers(self) -> list[str]:
         """The networks that `teacher` names."""
-        return [name for name in self.teacher.split(",") if name]
+        return names_of(self.teacher)
+
+    @property
+    def initial_networks(self) -> list[str]:
+        """The networks that `initial` names."""
+        return names_of(self.initial)
 
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0."""
         base = self.learning_rate * self.batch_size / 1024
         return learning_rate(self.schedule, base, step, self.steps, self.decay_steps, self.warmup)
+
+
+def names_of(listed: str) -> list[str]:
+    """Returns the names in a setting that has commas between them."""
+    return [name for name in listed.split(",") if name]
 
 
 def incompatibility(now: Any, before: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from doap_tf.appearance import PRESETS
 from doap_tf.errors import InputError
 from doap_tf.losses import CORRESPONDENCE_LOSSES
 from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS
-from doap_tf.training.config import PRECISIONS, RunConfig, setting
+from doap_tf.training.config import PRECISIONS, RunConfig, names_of, setting
 from doap_tf.training.schedule import keypoint_cost
 
 _SMALLEST_VIEW = 64
@@ -84,7 +84,7 @@ class DenseConfig(RunConfig):
     @property
     def initial_networks(self) -> list[str]:
         """The networks that `initial` names."""
-        return [name for name in self.initial.split(",") if name]
+        return names_of(self.initial)
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""

@@ -12,6 +12,7 @@ from doap_tf.errors import InputError, check_choice
 from doap_tf.losses import LOSSES, DistillationLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
+from doap_tf.training.initial_weights import start_from
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.strategy import precision
 from doap_tf.training.teachers import Teachers
@@ -26,6 +27,7 @@ class TrainingStep(NetworkUpdate):
             ranked is the whole batch.
         far_apart: Table of label mining, bool [sequences, K, K], or None.
         teachers: The networks that `config.teachers` names.
+        initial: The networks to start from that `config.initial` names; see `start_from`.
     """
 
     def __init__(
@@ -34,11 +36,18 @@ class TrainingStep(NetworkUpdate):
         strategy: tf.distribute.Strategy | None = None,
         far_apart: np.ndarray | None = None,
         teachers: Sequence[DescriptorNetwork] = (),
+        initial: Sequence[DescriptorNetwork] = (),
     ):
         if len(teachers) != len(config.teachers):
             raise InputError(
                 f"{len(teachers)} teachers are given, but the settings name {config.teacher!r}."
             )
+        if len(initial) != len(config.initial_networks):
+            raise InputError(
+                f"{len(initial)} networks to start from are given, but the settings name "
+                f"{config.initial!r}."
+            )
+        self._initial = initial
         super().__init__(config, strategy)
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
@@ -61,7 +70,10 @@ class TrainingStep(NetworkUpdate):
         return self._run((patches, labels), rate, step)
 
     def _make_network(self) -> DescriptorNetwork:
-        return make_network(self._config)
+        network = make_network(self._config)
+        if self._initial:
+            start_from(network, self._initial)
+        return network
 
     def _make_optimizer(self) -> tf.keras.optimizers.Optimizer:
         return tf.keras.optimizers.SGD(momentum=self._config.momentum)

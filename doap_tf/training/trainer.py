@@ -17,6 +17,7 @@ from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.batches import Batch, make_batches
 from doap_tf.training.config import TrainingConfig
+from doap_tf.training.initial_weights import start_from
 from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.step import TrainingStep, make_network
 from doap_tf.training.summaries import Summaries
@@ -36,6 +37,7 @@ class Trainer(TrainingLoop):
         step: A compiled step to reuse, whose settings differ at most in seed, number of steps,
             learning rate and its schedule; it is restarted. By default one is made.
         teachers: The networks that `config.teachers` names.
+        initial: The networks to start from that `config.initial` names; see `start_from`.
 
     Attributes:
         descriptor: Describes patches with the network as it was last validated, or as it is after
@@ -54,6 +56,7 @@ class Trainer(TrainingLoop):
         strategy: tf.distribute.Strategy | None = None,
         step: TrainingStep | None = None,
         teachers: Sequence[DescriptorNetwork] = (),
+        initial: Sequence[DescriptorNetwork] = (),
     ):
         mined = config.same_sequence == "mined"
         if mined and groups.far_apart is None:
@@ -66,7 +69,9 @@ class Trainer(TrainingLoop):
                 f"no group of {groups.source} has two patches: there is nothing to learn from."
             )
         if step is None:
-            step = TrainingStep(config, strategy, groups.far_apart if mined else None, teachers)
+            step = TrainingStep(
+                config, strategy, groups.far_apart if mined else None, teachers, initial
+            )
         else:
             step.restart(config.seed)
         if groups.size != step.network.input_size:
@@ -87,6 +92,8 @@ class Trainer(TrainingLoop):
                 validation.groups.magnification,
             )
         plain = make_network(config)
+        if initial:
+            print(start_from(plain, initial))
         super().__init__(config, step, plain, validation is not None, train_dir)
         self._groups = groups
         self._sampler = sampler

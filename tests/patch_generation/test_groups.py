@@ -191,6 +191,32 @@ def test_a_place_is_not_shown_where_something_hides_it(webcam_folder):
     assert (groups.patches[hidden].std(axis=(2, 3)) > 1).all()
 
 
+def test_a_lower_bound_keeps_places_whose_light_has_changed(webcam_folder):
+    for number in (0, 3, 6):
+        path = str(webcam_folder / f"{number}.png")
+        cv2.imwrite(path, 255 - cv2.imread(path))
+    (scene,) = find_scenes(webcam_folder.parent, "aligned")
+    alike, all_of_contrast = (
+        cut_groups(scene, dataclasses.replace(SETTINGS, min_correlation=bound))
+        for bound in (0.4, -1.0)
+    )
+    assert 0.3 < alike.hidden < 0.5
+    assert all_of_contrast.hidden < 0.1
+    opposite = [
+        (correlation(groups.patches[:, :1], groups.patches[:, 1:6]) < -0.4).mean()
+        for groups in (alike, all_of_contrast)
+    ]
+    assert opposite[0] < 0.02 and 0.3 < opposite[1] < 0.7
+
+
+def test_the_share_that_is_hidden_is_printed(webcam_folder, capsys):
+    path = str(webcam_folder / "4.png")
+    cv2.imwrite(path, np.zeros_like(cv2.imread(path)))
+    ((_, groups),) = generate_groups(find_scenes(webcam_folder.parent, "aligned"), SETTINGS, 1)
+    assert 1 / 9 < groups.hidden < 2 / 9
+    assert f"not shown in {groups.hidden:.1%} of the views (bound 0.4)" in capsys.readouterr().out
+
+
 def test_aligned_images_of_different_sizes_are_skipped_by_name(webcam_folder, caplog):
     cv2.imwrite(str(webcam_folder / "4.png"), photograph("chelsea"))
     with pytest.raises(InputError, match="none of 1 scenes"):
@@ -242,6 +268,7 @@ def test_unusable_photographs_are_skipped_by_name(photo_folder, tmp_path, proces
         ("max_overlap", 1.0),
         ("detector", "surf"),
         ("jitter", "easy"),
+        ("min_correlation", 1.0),
     ],
 )
 def test_impossible_settings_are_named(field, value):

@@ -157,6 +157,23 @@ def test_float32_is_not_rounded_to_tf32(policy, rounded):
     assert tf.config.experimental.tensor_float_32_execution_enabled()
 
 
+def test_a_step_starts_from_trained_networks_again_and_again():
+    config = dataclasses.replace(
+        CONFIG, initial="doap-fast-128", trunk="fast", dimension=128, width=1.0
+    )
+    trained = load_keras("doap-fast-128")
+    step = TrainingStep(config, tf.distribute.get_strategy(), initial=[trained])
+    groups = make_groups(size=32)
+    patches, labels = groups.patches[:24, ..., np.newaxis], groups.labels(np.arange(24))
+    for _ in range(2):
+        np.testing.assert_array_equal(step.network(patches), trained(patches))
+        step(patches, labels, 0.1, 0)
+        assert np.abs(step.network(patches) - trained(patches)).max() > 0.01
+        step.restart(3)
+    with pytest.raises(InputError, match="0 networks to start from are given, but the settings na"):
+        TrainingStep(config, tf.distribute.get_strategy())
+
+
 def test_a_teacher_moves_the_network_towards_its_ranking():
     options = {"dimension": 64, "width": 0.25}
     groups = make_groups(size=32)
