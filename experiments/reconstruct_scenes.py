@@ -6,10 +6,11 @@ python -m doap_tf.commands.train_dense --flagfile=flags/dense.cfg --images=image
 
 A scene is a folder of photographs by one camera. They are matched by match_main.py
 (--match_options) and reconstructed by the program colmap's mapper; of several models that of most
-images is taken. A model that --folder holds already is not made again. Of its points those are
-kept that at least --min_track images show, where they are seen at most --max_error pixels from
-where the model projects them. Photographs are turned grey and shrunk to --size; the smaller ones
-are reflected beyond their borders.
+images is taken. A model that --folder holds already is not made again; patches are cut around its
+points by prepare_main.py --dataset=colmap_patches --source=scenes/fox. Of its points those are kept
+that at least --min_track images show, where they are seen at most --max_error pixels from where the
+model projects them. Photographs are turned grey and shrunk to --size; the smaller ones are
+reflected beyond their borders.
 """
 
 import pathlib
@@ -88,7 +89,7 @@ def main(argv: Sequence[str]) -> None:
 
 def _reconstruct(scene: pathlib.Path, folder: pathlib.Path) -> Model:
     """Returns the model of most images of a scene."""
-    sparse = folder / "sparse"
+    sparse, images = folder / "sparse", folder / "images"
     if not any(sparse.glob("*/images.bin")):
         sparse.mkdir(parents=True, exist_ok=True)
         match = [sys.executable, _MATCH, "--format=colmap", *FLAGS.match_options.split()]
@@ -97,6 +98,8 @@ def _reconstruct(scene: pathlib.Path, folder: pathlib.Path) -> Model:
         _run(
             ["colmap", "mapper", *database, "--output_path", sparse, *FLAGS.mapper_options.split()]
         )
+    if not images.exists():
+        images.symlink_to(scene.resolve())
     models = [read_model(path, scene) for path in sorted(sparse.glob("*")) if path.is_dir()]
     if not models:
         raise InputError(f"COLMAP found no model of {scene}: take more photographs or another.")

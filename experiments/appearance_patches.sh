@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Trains doap-fast-128 on views whose appearance is changed, and scores the runs by whole pipelines (docs/experiments/appearance_patches.md).
+# experiments/appearance_patches.sh DATA OUT [FLAGS OF train_main.py]
+# DATA is that of experiments/prepare.sh, with sfm/ (a folder of photographs a scene) and pose/. The webcams chamonix and stlouis are held out.
+# Without further flags the runs are those of flags/doap-fast-128.cfg, on a GPU. After an interruption the same command goes on where it stopped.
+# $RUNS names runs to do, $SEEDS their seeds, $PHOTOS a pattern of photographs.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=$(realpath "$1")
+mkdir -p "$2"
+out=$(realpath "$2")
+shift 2
+groups=$out/groups
+photos=${PHOTOS:-$data/photos/**/*.jpg}
+
+prepare() {
+  [ -e "$groups/$1/groups.json" ] || python prepare_main.py --data_dir="$out/tfds" --size=32 --output="$groups/$1" "${@:2}"
+}
+cut() {
+  prepare "$@" --max_overlap=0.7
+}
+reconstruct() {
+  for scene in et fern fox kermit lund sceaux; do
+    python experiments/reconstruct_scenes.py --scenes="$data/sfm/$scene" --folder="$out/scenes" --output="$out/scenes/$scene.npz"
+    prepare "$scene" --dataset=colmap_patches --source="$out/scenes/$scene"
+  done
+}
+
+# Groups of a run, and their weights.
+photographs() {
+  cut "photos-$1" --source="$photos" --max_groups=160 --appearance="$1"
+}
+webcams() {
+  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="$1"
+}
+notredame() {
+  prepare notredame --dataset=ubc_phototour --config=notredame --source="$data/notredame"
+}
+mixture() {
+  case $1 in
+    control) echo photos-camera,webcam-0.4,notredame 0.6,0.3,0.1 ;;
+    light) echo photos-light,webcam-0.4,notredame 0.6,0.3,0.1 ;;
+    strong) echo photos-strong,webcam-0.4,notredame 0.6,0.3,0.1 ;;
+    strong-bound) echo photos-strong,webcam-0.1,notredame 0.6,0.3,0.1 ;;
+    strong-webcams) echo photos-strong,webcam-0.1,notredame 0.3,0.6,0.1 ;;
+    scenes) echo photos-strong,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.5,0.3,0.08,0.01,0.02,0.05,0.01,0.02,0.01 ;;
+    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams and scenes" >&2; exit 2 ;;
+  esac
+}
+
+train() {
+  run=$1 seed=$2 parts=$3 weights=$4
+  [ -e "$out/runs/$run-$seed/train.json" ] && [ -e "$out/runs/$run-$seed/saved_model" ] && return
+  python train_main.py --flagfile=flags/doap-fast-128.cfg --groups="$groups/${parts//,/,$groups/}" --weights="$weights" \
+    --validation_groups= --validation_fraction=0 --seed="$seed" --train_dir="$out/runs/$run-$seed" "${@:5}"
+}
+models=learned:doap-fast-128,learned_upright:doap-fast-128
+for run in ${RUNS:-control light strong strong-bound strong-webcams scenes}; do
+  read -r parts weights <<< "$(mixture "$run")"
+  for part in ${parts//,/ }; do
+    case $part in
+      photos-*) photographs "${part#photos-}" ;;
+      webcam-*) webcams "${part#webcam-}" ;;
+      notredame) notredame ;;
+      et) reconstruct ;;
+    esac
+  done
+  for seed in ${SEEDS:-0 1 2}; do
+    train "$run" "$seed" "$parts" "$weights" "$@"
+    models=$models,learned:$out/runs/$run-$seed,learned_upright:$out/runs/$run-$seed
+  done
+done
+
+[ -d "$out/webcam_sequences" ] || python experiments/webcam_sequences.py --cameras="$data/webcam/chamonix,$data/webcam/stlouis" --output="$out/webcam_sequences"
+score() {
+  python evaluate_main.py --benchmark="$1" --data_dir="$2" --model="$models" --report_dir="$out/reports/$3" "${@:4}"
+}
+score homography "$out/webcam_sequences" webcams --threshold=3
+score homography "$data/hpatches_images" planes --threshold=3
+score pose "$data/pose/castle_p19,$data/pose/entry_p10" facades --threshold=0.5
