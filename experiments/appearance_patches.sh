@@ -3,7 +3,7 @@
 # experiments/appearance_patches.sh DATA OUT [FLAGS OF train_main.py]
 # DATA is that of experiments/prepare.sh, with sfm/ (a folder of photographs a scene) and pose/. The webcams chamonix and stlouis are held out.
 # Without further flags the runs are those of flags/doap-fast-128.cfg, on a GPU. After an interruption the same command goes on where it stopped.
-# $RUNS names runs to do, $SEEDS their seeds, $PHOTOS a pattern of photographs.
+# $RUNS names runs to do, all by default, and $SEEDS their seeds, 0 to 2 by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=$(realpath "$1")
@@ -11,7 +11,6 @@ mkdir -p "$2"
 out=$(realpath "$2")
 shift 2
 groups=$out/groups
-photos=${PHOTOS:-$data/photos/**/*.jpg}
 
 prepare() {
   [ -e "$groups/$1/groups.json" ] || python prepare_main.py --data_dir="$out/tfds" --size=32 --output="$groups/$1" "${@:2}"
@@ -28,7 +27,7 @@ reconstruct() {
 
 # Groups of a run, and their weights.
 photographs() {
-  cut "photos-$1" --source="$photos" --max_groups=160 --appearance="$1"
+  cut "photos-$1" --source="$data/photos" --max_groups=160 --appearance="$1"
 }
 webcams() {
   cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="$1"

@@ -178,6 +178,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(groups, tmp_path, refusal):
         ),
         (["--groups=GROUPS", "--steps=5", "--weights=a"], "--weights must be numbers above 0"),
         (["--groups=/no/such", "--steps=5", "--teacher=none"], "teacher: 'none' is neither a file"),
+        (["--groups=/no/such", "--steps=5", "--initial=none"], "initial: 'none' is neither a file"),
         (["--groups=GROUPS", "--steps=5", "--precision=mixed_bfloat16"], "requires a GPU"),
         (
             ["--groups=GROUPS", "--steps=5", "--batch_size=16", "--spatial_transformer"],
