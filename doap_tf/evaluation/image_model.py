@@ -15,6 +15,7 @@ import numpy as np
 from doap_tf.catalogue import list_pretrained, registered
 from doap_tf.errors import InputError
 from doap_tf.evaluation import peers
+from doap_tf.evaluation.enlarged_peer import EnlargedPeer
 from doap_tf.evaluation.model import training_of
 from doap_tf.evaluation.onnx_extractor import OnnxExtractor
 from doap_tf.features.detectors import DETECTORS, Detections, detect
@@ -29,6 +30,7 @@ from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo.loading import DENSE, network_of_images
 
 UPRIGHT = "_upright"
+_ENLARGED = "_enlarged"
 
 _ALL = 100_000  # what must be told how many keypoints to look for
 
@@ -94,7 +96,8 @@ def load_extractor(text: str, max_keypoints: int | None) -> Extractor:
             - A network of whole images or a registered extractor.
             - A `cv2.Feature2D` by its name in OpenCV, such as `sift`, `orb` or `akaze`; `rootsift`.
             - A peer, `aliked=PATH`, `r2d2=PATH` or `xfeat=PATH`, the folder of its repository or an
-              ONNX file; any other network as an ONNX file, see `OnnxExtractor`.
+              ONNX file; any other network as an ONNX file, see `OnnxExtractor`. `aliked_enlarged`
+              and so on read small images enlarged, as our networks of whole images do.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
     """
     count = max_keypoints or None
@@ -137,6 +140,9 @@ def _whole(text: str, count: int | None) -> Extractor:
 
 def _peer(text: str, count: int | None) -> Any:
     name, equals, path = text.partition("=")
+    if name.endswith(_ENLARGED) and equals:
+        peer = _peer(f"{name.removesuffix(_ENLARGED)}={path}", count)
+        return peer and EnlargedPeer(peer)
     if name in peers.PEERS and equals:
         if path.endswith(".onnx"):
             return OnnxExtractor(path, count)

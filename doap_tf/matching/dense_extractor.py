@@ -12,15 +12,10 @@ import numpy as np
 from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.cutting import cut_patches
-from doap_tf.features.dense_pyramid import (
-    ENLARGED,
-    LARGEST_FACTOR,
-    LEVELS,
-    RADIUS,
-    SMALLEST_SIDE,
-)
+from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
+from doap_tf.features.enlarging import enlarge, enlarging_factor
 from doap_tf.features.frames import as_frames, radii, similarity_frames
 from doap_tf.features.orientation import orient
 from doap_tf.features.score_maxima import score_maxima
@@ -160,7 +155,7 @@ class DenseExtractor(Feature2D):
     def _levels(self, image: np.ndarray) -> list[_Level]:
         """Reads an image, enlarged if it is small and within `max_image_size`, and smaller ones."""
         size = np.array(image.shape[::-1])
-        factor = np.clip(np.sqrt(ENLARGED / image.size), 1, LARGEST_FACTOR) if self.enlarge else 1
+        factor = enlarging_factor(image.size) if self.enlarge else 1.0
         factor = min(factor, (self.max_image_size or np.inf) / size.max())
         levels: list[_Level] = []
         for number in range(LEVELS):
@@ -168,7 +163,7 @@ class DenseExtractor(Feature2D):
             if levels and min(width, height) < SMALLEST_SIDE:
                 break
             if width > image.shape[1] or height > image.shape[0]:
-                level = _enlarged(image, (width, height))
+                level = enlarge(image, (width, height))
             else:
                 if (width, height) != image.shape[::-1]:
                     image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
@@ -203,12 +198,6 @@ class DenseExtractor(Feature2D):
             described.append(self._reader.describe(level.maps, points[own], cut))
         order = np.argsort(numbers, kind="stable")
         return np.concatenate(described)[np.argsort(order)]
-
-
-def _enlarged(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """An image uint8 [H, W] enlarged to a width and height, the same as in a graph."""
-    larger = cv2.resize(image.astype(np.float32), size, interpolation=cv2.INTER_LINEAR)
-    return np.rint(larger).astype(np.uint8)
 
 
 class _Level(NamedTuple):

@@ -9,6 +9,7 @@ from doap_tf.evaluation import load_image_models, onnx_extractor
 from doap_tf.evaluation.feature_cache import FeatureCache
 from doap_tf.evaluation.image_model import load_extractor
 from doap_tf.evaluation.onnx_extractor import OnnxExtractor
+from doap_tf.features.enlarging import enlarge
 from doap_tf.matching import DescriptorExtractor, match_features
 from tests import layouts
 
@@ -103,6 +104,18 @@ def test_onnx_files(monkeypatch):
     with pytest.raises(InputError, match="does not describe an image of 64 × 64"):
         extract(Session(), np.zeros((64, 64), np.uint8))
     assert OnnxExtractor("peer.onnx").settings()["weights_sha256"] == "hash"
+
+
+def test_a_peer_reads_small_images_enlarged(monkeypatch):
+    monkeypatch.setattr(onnx_extractor, "onnx_session", lambda path: (Session(), "hash"))
+    enlarged = load_extractor("xfeat_enlarged=peer.onnx", 40)
+    features = enlarged.extract(IMAGE)
+    larger = enlarge(IMAGE, (373, 283))  # by √2
+    expected = load_extractor("xfeat=peer.onnx", 40).extract(larger)
+    points = (expected.points + 0.5) * [264 / 373, 200 / 283] - 0.5
+    np.testing.assert_allclose(features.points, points, atol=1e-4)
+    np.testing.assert_allclose(features.scales, expected.scales / 2**0.5, rtol=2e-3)
+    assert features.image_size == (264, 200) and enlarged.settings()["enlarged"] is True
 
 
 def test_features_are_kept_within_memory():
