@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -60,8 +61,9 @@ def test_the_command_cuts_photographs_quietly(photos, tmp_path):
     assert groups.sequence_names == ("chelsea.png", "coffee.png")
     assert set(groups.group_sizes) == {16}
     assert str(settings) in groups.source
-    preparing, written, drawn = ran.stdout.splitlines()
+    preparing, hidden, written, drawn = ran.stdout.splitlines()
     assert "2 scenes of kind photos, 32 pixels" in preparing
+    assert re.fullmatch(r"places are not shown in \d+\.\d% of the views \(bound 0\.4\)", hidden)
     assert f"{len(groups)} patches" in written and f"{groups.group_count} groups" in written
     assert written.endswith("2 sequences, magnification 14")
     assert "sheet.png" in drawn

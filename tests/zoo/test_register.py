@@ -60,7 +60,7 @@ def test_a_detector():
     assert not detects_circles("centre") and radius_per_size("centre") == 0.5
     register("few", "detector", lambda: cv2.ORB_create(5))
     assert detects_circles("few") and radius_per_size("few") == 1 / 12
-    with pytest.raises(InputError, match="this Centre has no describe"):
+    with pytest.raises(InputError, match="centre finds keypoints and describes none"):
         load_descriptor("centre")
 
 
