@@ -30,6 +30,10 @@ _DISK_ERRORS = frozenset(
 )
 
 
+_VERBOSE = any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:])
+if not _VERBOSE:
+    import_tensorflow_quietly()  # before a command imports what imports it
+
 flags.DEFINE_boolean("version", False, "Print the version.")
 
 
@@ -50,7 +54,7 @@ def run(
 
     Messages and warnings of libraries are shown only if --verbosity is given.
     """
-    if not any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:]):
+    if not _VERBOSE:
         _silence_libraries()
     module = sys.modules[main.__module__]
     for stream in (sys.stdout, sys.stderr):
@@ -177,7 +181,6 @@ def _silence_libraries() -> None:
     # Libraries read these when they are imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
-    import_tensorflow_quietly()
     warnings.simplefilter("ignore")
     python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
     logging.set_verbosity(logging.WARNING)
