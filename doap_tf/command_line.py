@@ -30,9 +30,7 @@ _DISK_ERRORS = frozenset(
 )
 
 
-_VERBOSE = any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:])
-if not _VERBOSE:
-    import_tensorflow_quietly()  # before a command imports what imports it
+import_tensorflow_quietly()  # before a command imports what imports it
 
 flags.DEFINE_boolean("version", False, "Print the version.")
 
@@ -54,7 +52,7 @@ def run(
 
     Messages and warnings of libraries are shown only if --verbosity is given.
     """
-    if not _VERBOSE:
+    if not any(re.match(r"--?(v|verbosity)\b", argument) for argument in sys.argv[1:]):
         _silence_libraries()
     module = sys.modules[main.__module__]
     for stream in (sys.stdout, sys.stderr):
