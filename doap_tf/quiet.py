@@ -26,7 +26,10 @@ def stderr_discarded() -> Iterator[None]:
 
 
 def import_tensorflow_quietly() -> None:
-    """Discards what TensorFlow writes to stderr while it is imported, whoever imports it."""
+    """Discards what TensorFlow writes to stderr while it is imported, whoever imports it.
+
+    Afterwards it logs nothing but what is fatal, unless `TF_CPP_MIN_LOG_LEVEL` says otherwise.
+    """
     if not any(isinstance(finder, _QuietTensorFlow) for finder in sys.meta_path):
         sys.meta_path.insert(0, _QuietTensorFlow())
 
@@ -45,6 +48,7 @@ class _QuietTensorFlow(importlib.abc.MetaPathFinder):
             execute = spec.loader.exec_module
 
             def execute_quietly(module: types.ModuleType) -> None:
+                os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # read once, here
                 with stderr_discarded():
                     execute(module)
 

@@ -136,6 +136,19 @@ def test_only_a_command_silences_libraries():
     assert done.returncode == 0 and done.stderr == "WARNING: for users\n"
 
 
+def test_tensorflow_is_quiet_though_a_command_imports_it_before_it_starts():
+    script = (
+        "import doap_tf.commands.train_dense, tensorflow as tf\n"
+        "assert 'doap_tf.losses' in __import__('sys').modules\n"
+        "tf.config.list_physical_devices('GPU'), tf.constant(1.0) + 1\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.returncode == 0 and not done.stderr
+
+
 @pytest.mark.parametrize("name", ["evaluate", "export", "match", "prepare", "train"])
 def test_installed_commands_and_files_are_the_same(name):
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name=f"doap-{name}")
