@@ -83,7 +83,7 @@ ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
-        Entry("doap-dense-128", "extractor", _VIEWS),
+        Entry("doap-dense-128", "extractor", (*_VIEWS, "scenes/fox")),
         Entry("doap-dense-256b", "extractor", (*_VIEWS, "scenes/fox")),
         Entry("doap-dense-small-256b", "extractor", _VIEWS),
         Entry("learned", "detector", (*_PHOTOGRAPHS, *_WEBCAMS), _IN_VIEW),
