@@ -9,7 +9,7 @@ from doap_tf.errors import InputError, check_choice
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.matcher import Matches
 from doap_tf.matching.quantized_search import nearest_quantized
-from doap_tf.metrics import NORM_L2, nearest, nearest_both_ways
+from doap_tf.metrics import nearest, nearest_both_ways
 from doap_tf.metrics.distances import checked_sides
 
 METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
@@ -20,9 +20,9 @@ _QUANTIZED_FROM = 1024  # rows on both sides; fewer are compared exactly in no t
 class NearestNeighbours:
     """A `Matcher` that compares descriptors only; scores are their cosines, mapped to 0…1.
 
-    Where both images have many descriptors of floats, neighbours are looked for in 8 bits and then
-    compared exactly, which is several times as fast: all but about one in a thousand matches are
-    those of the exact search.
+    Where both images have many descriptors, neighbours are looked for by products of 8-bit
+    integers and then compared exactly, which is several times as fast: of floats, all but about one
+    in a thousand matches are those of the exact search, and of bits all.
 
     Args:
         method: One of `METHODS`; see `match_descriptors`.
@@ -46,7 +46,7 @@ class NearestNeighbours:
         if norm != features2.norm:
             raise InputError("features of different descriptors cannot be matched.")
         rows1, rows2 = features1.descriptors, features2.descriptors
-        quantized = norm == NORM_L2 and min(len(rows1), len(rows2)) >= _QUANTIZED_FROM
+        quantized = min(len(rows1), len(rows2)) >= _QUANTIZED_FROM
         indices, distances = match_descriptors(
             rows1, rows2, norm, self.method, self.ratio, quantized=quantized
         )
@@ -76,8 +76,8 @@ def match_descriptors(
             only one. `"mutual_ratio"`: both.
         ratio: Lowe's ratio, for the methods that use it.
         memory_mb: Limit for temporary memory.
-        quantized: Whether to look for neighbours in 8 bits (`nearest_quantized`): faster, and
-            nearly the same. For `cv2.NORM_L2`, and at least two of the second descriptors.
+        quantized: Whether to look for neighbours in 8 bits (`nearest_quantized`): faster, and for
+            floats nearly the same. For at least two of the second descriptors.
 
     Returns:
         Rows of both sets, int64 [K, 2], ascending in the first, and their distances float32 [K].
@@ -88,7 +88,7 @@ def match_descriptors(
     back: np.ndarray | None
     if quantized:
         sides = checked_sides(descriptors1, descriptors2, norm)
-        neighbours, distances, back = nearest_quantized(*sides, k)
+        neighbours, distances, back = nearest_quantized(*sides, norm, k)
     elif "mutual" in method:
         neighbours, distances, back = nearest_both_ways(
             descriptors1, descriptors2, norm, k, memory_mb

@@ -8,7 +8,7 @@ import flatbuffers
 import numpy as np
 
 from doap_tf.metrics.distances import (
-    NORM_L2,
+    NORM_HAMMING,
     note_nearest_rows,
     paired_distances,
     smallest_per_row,
@@ -17,31 +17,32 @@ from doap_tf.parallel import cores
 from doap_tf.quiet import stderr_discarded
 
 _UNIT = 1e-4  # by which squared lengths differ from 1 that rounding to 8 bits does not notice
+_EXTREMES = np.array([-127, 127], np.float32)  # of a query of signs
 _ROWS = 128  # compared at a time, so that what is computed stays in the processor's cache
 
 
 def nearest_quantized(
-    queries: np.ndarray, database: np.ndarray, k: int = 1
+    queries: np.ndarray, database: np.ndarray, norm: int, k: int = 1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns what `doap_tf.metrics.nearest_both_ways` does for L2, up to rounding to 8 bits.
+    """Returns what `doap_tf.metrics.nearest_both_ways` does, for floats up to rounding to 8 bits.
 
     Rounding decides only which neighbours are compared, at least two of every query. Among them
-    order and distances are exact.
+    order and distances are exact. Bits are not rounded.
 
     Args:
-        queries: [Q, D], finite, Q > 0.
-        database: [N, D], finite, N ≥ 2 and N ≥ k.
+        queries: [Q, D], finite, or packed bits [Q, bits / 8]; Q > 0.
+        database: [N, D], finite, or packed bits [N, bits / 8]; N ≥ 2 and N ≥ k.
+        norm: NORM_L2 or NORM_HAMMING.
         k: Number of neighbours; small.
 
     Returns:
         Indices int64 [Q, k], distances float32 [Q, k], and the nearest query of every descriptor of
         the database, int64 [N].
     """
-    queries = np.ascontiguousarray(queries, np.float32)
     candidates = np.empty((len(queries), max(2, k)), np.int64)
     back = np.empty(len(database), np.int64)
     least = np.full(len(database), np.inf, np.float32)
-    layer = _DistanceLayer(np.asarray(database, np.float32))
+    layer = (_HammingLayer if norm == NORM_HAMMING else _EuclideanLayer)(database)
     for start in range(0, len(queries), _ROWS):
         rows = slice(start, start + _ROWS)
         compared = layer.compare(queries[rows])
@@ -49,8 +50,10 @@ def nearest_quantized(
         candidates[rows] = smallest_per_row(compared, candidates.shape[1])[0]
         del compared  # a view of what the layer computes next
     query_rows = np.repeat(np.arange(len(queries)), candidates.shape[1])
-    distances = paired_distances(queries[query_rows], database[candidates.ravel()], NORM_L2)
-    back = _nearest_queries(query_rows, candidates.ravel(), distances, back, queries, database)
+    columns = candidates.ravel()
+    distances = paired_distances(queries[query_rows], database[columns], norm).astype(np.float32)
+    further = paired_distances(queries[back], database, norm)
+    back = _nearest_queries(query_rows, columns, distances, back, further)
     distances = distances.reshape(candidates.shape)
     order = np.lexsort((candidates, distances))[:, :k]
     nearest = np.take_along_axis(candidates, order, axis=1)
@@ -62,42 +65,76 @@ def _nearest_queries(
     columns: np.ndarray,
     distances: np.ndarray,
     noted: np.ndarray,
-    queries: np.ndarray,
-    database: np.ndarray,
+    further: np.ndarray,
 ) -> np.ndarray:
     """Returns the nearest query of every column among those compared exactly and the one noted."""
     rows = np.concatenate([rows, noted])
-    columns = np.concatenate([columns, np.arange(len(database))])
-    further = paired_distances(queries[noted], database, NORM_L2)
+    columns = np.concatenate([columns, np.arange(len(noted))])
     order = np.lexsort((rows, np.concatenate([distances, further]), columns))
     first = np.unique(columns[order], return_index=True)[1]
     return rows[order[first]]
 
 
-class _DistanceLayer:
-    """Half the squared distances to a database, less ½, by a layer of −d and |d|² / 2."""
+class _Layer:
+    """A fully connected layer that computes what ranks the rows of a database for a query."""
 
-    def __init__(self, database: np.ndarray):
+    def __init__(self, kernel: np.ndarray, bias: np.ndarray):
         from ai_edge_litert.interpreter import Interpreter
 
-        model = _layer_model(-database, np.square(database).sum(axis=1) / 2)
         with stderr_discarded():  # LiteRT announces its delegate
-            self._interpreter = Interpreter(model_content=model, num_threads=cores())
+            self._interpreter = Interpreter(
+                model_content=_layer_model(kernel, bias), num_threads=cores()
+            )
             self._interpreter.allocate_tensors()
         self._input = self._interpreter.get_input_details()[0]["index"]
         self._output = self._interpreter.tensor(self._interpreter.get_output_details()[0]["index"])
 
-    def compare(self, queries: np.ndarray) -> np.ndarray:
-        """Returns a view [Q, N] for at most `_ROWS` queries [Q, D], valid until the next call."""
-        count = len(queries)
-        padded = np.pad(queries, [(0, _ROWS - count), (0, 0)]) if count < _ROWS else queries
+    def apply(self, rows: np.ndarray) -> np.ndarray:
+        """Returns a view [Q, N] for at most `_ROWS` rows [Q, D], valid until the next call."""
+        count = len(rows)
+        padded = np.pad(rows, [(0, _ROWS - count), (0, 0)]) if count < _ROWS else rows
         self._interpreter.set_tensor(self._input, padded)
         self._interpreter.invoke()
-        compared = self._output()[:count]
-        squares = np.square(queries).sum(axis=1, keepdims=True)
+        return self._output()[:count]
+
+
+class _EuclideanLayer(_Layer):
+    """Half the squared distances to a database, less ½, by a layer of −d and |d|² / 2."""
+
+    def __init__(self, database: np.ndarray):
+        database = np.asarray(database, np.float32)
+        super().__init__(-database, np.square(database).sum(axis=1) / 2)
+
+    def compare(self, queries: np.ndarray) -> np.ndarray:
+        """Returns a view [Q, N] for at most `_ROWS` queries [Q, D], valid until the next call."""
+        rows = np.ascontiguousarray(queries, np.float32)
+        compared = self.apply(rows)
+        squares = np.square(rows).sum(axis=1, keepdims=True)
         if np.abs(squares - 1).max() > _UNIT:
             compared += (squares - 1) / 2
         return compared
+
+
+class _HammingLayer(_Layer):
+    """What orders a database as Hamming distances do, equal ones too: minus products of signs.
+
+    LiteRT scales every query to 8 bits by its extremes. Two more values, of weight zero, make the
+    scale the same for all and keep −1 and 1 symmetric.
+    """
+
+    def __init__(self, database: np.ndarray):
+        signs = _signs(database)
+        super().__init__(-np.pad(signs, [(0, 0), (0, 2)]), np.zeros(len(signs), np.float32))
+
+    def compare(self, queries: np.ndarray) -> np.ndarray:
+        """Returns a view [Q, N] for at most `_ROWS` packed queries, valid until the next call."""
+        extremes = np.broadcast_to(_EXTREMES, (len(queries), 2))
+        return self.apply(np.hstack([_signs(queries), extremes]))
+
+
+def _signs(packed: np.ndarray) -> np.ndarray:
+    """Returns ±1, float32 [N, bits], of packed bits [N, bits / 8]."""
+    return np.unpackbits(packed, axis=1).astype(np.float32) * 2 - 1
 
 
 def _layer_model(kernel: np.ndarray, bias: np.ndarray) -> bytes:

@@ -5,7 +5,7 @@ import pytest
 from doap_tf.errors import InputError
 from doap_tf.matching import METHODS, Features, NearestNeighbours, match_descriptors
 from doap_tf.matching.quantized_search import nearest_quantized
-from doap_tf.metrics import NORM_L2, nearest_both_ways
+from doap_tf.metrics import NORM_HAMMING, NORM_L2, nearest_both_ways
 
 
 def descriptors(count1, count2, dimension=64, scale=1.0, seed=0):
@@ -22,7 +22,7 @@ def descriptors(count1, count2, dimension=64, scale=1.0, seed=0):
 @pytest.mark.parametrize("k", [1, 2])
 def test_neighbours_are_those_of_the_exact_search(k, scale):
     queries, database = descriptors(700, 500, scale=scale)
-    indices, distances, back = nearest_quantized(queries, database, k)
+    indices, distances, back = nearest_quantized(queries, database, NORM_L2, k)
     exact_indices, exact_distances, exact_back = nearest_both_ways(queries, database, NORM_L2, k)
     assert (indices[:, 0] == exact_indices[:, 0]).mean() > 0.995
     assert (back == exact_back).mean() > 0.99
@@ -36,16 +36,31 @@ def test_neighbours_are_those_of_the_exact_search(k, scale):
 def test_ties_go_to_the_lowest_index():
     queries, database = descriptors(40, 30)
     indices, _, back = nearest_quantized(
-        np.concatenate([queries, queries]), np.concatenate([database, database]), 2
+        np.concatenate([queries, queries]), np.concatenate([database, database]), NORM_L2, 2
     )
     assert (indices[:, 1] == indices[:, 0] + 30).all() and (indices[:, 0] < 30).all()
     assert (back < 40).all()
 
 
+@pytest.mark.parametrize("size", [1, 4, 32, 100])
+@pytest.mark.parametrize("k", [1, 2])
+def test_bits_have_the_neighbours_of_the_exact_search_ties_included(k, size):
+    random = np.random.default_rng(size)
+    queries = random.integers(0, 256, (300, size), np.uint8)
+    database = random.integers(0, 256, (400, size), np.uint8)
+    database[:100], database[300:] = 0, database[:1]  # extremes, and rows that are equal
+    queries[:50], queries[50:60] = database[40:90], 255
+    found = nearest_quantized(queries, database, NORM_HAMMING, k)
+    exact = nearest_both_ways(queries, database, NORM_HAMMING, k)
+    for mine, theirs in zip(found, exact, strict=True):
+        assert mine.dtype == theirs.dtype
+        np.testing.assert_array_equal(mine, theirs)
+
+
 @pytest.mark.parametrize("counts", [(1, 2), (128, 5), (129, 5)])
 def test_any_number_of_queries(counts):
     queries, database = descriptors(*counts)
-    indices, distances, back = nearest_quantized(queries, database)
+    indices, distances, back = nearest_quantized(queries, database, NORM_L2)
     expected = nearest_both_ways(queries, database, NORM_L2)
     np.testing.assert_array_equal(indices, expected[0])
     np.testing.assert_allclose(distances, expected[1], rtol=1e-6)
