@@ -167,7 +167,7 @@ def _chance(
 
 def _neighbours(points: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The matches whose points are nearest to those of some rows, each with the row it is near."""
-    columns = np.ascontiguousarray(points.T)
+    columns = np.ascontiguousarray(points.T, np.float32)
     last = min(count, len(points) - 1)  # of which the first is the point itself
     nearest, partners = [], []
     for block in _blocks(rows, len(points)):
@@ -175,7 +175,7 @@ def _neighbours(points: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.nd
         squares = x * x + y * y
         near = squares <= np.partition(squares, last, axis=1)[:, [last]]
         near[np.arange(len(block)), block] = False
-        numbers, found = np.nonzero(near)
+        numbers, found = np.divmod(np.flatnonzero(near), len(points))
         nearest.append(found)
         partners.append(block[numbers])
     return np.concatenate(nearest), np.concatenate(partners)
