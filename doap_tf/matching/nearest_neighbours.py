@@ -8,8 +8,8 @@ import numpy as np
 from doap_tf.errors import InputError, check_choice
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.matching.matcher import Matches
-from doap_tf.matching.quantized_search import nearest_quantized
-from doap_tf.metrics import nearest, nearest_both_ways
+from doap_tf.matching.quantized_search import MOST_BITS, nearest_quantized
+from doap_tf.metrics import NORM_L2, nearest, nearest_both_ways
 from doap_tf.metrics.distances import checked_sides
 
 METHODS = ("nearest", "mutual", "ratio", "mutual_ratio")
@@ -46,7 +46,9 @@ class NearestNeighbours:
         if norm != features2.norm:
             raise InputError("features of different descriptors cannot be matched.")
         rows1, rows2 = features1.descriptors, features2.descriptors
-        quantized = min(len(rows1), len(rows2)) >= _QUANTIZED_FROM
+        quantized = min(len(rows1), len(rows2)) >= _QUANTIZED_FROM and (
+            norm == NORM_L2 or 8 * rows1.shape[1] <= MOST_BITS
+        )
         indices, distances = match_descriptors(
             rows1, rows2, norm, self.method, self.ratio, quantized=quantized
         )
@@ -77,7 +79,8 @@ def match_descriptors(
         ratio: Lowe's ratio, for the methods that use it.
         memory_mb: Limit for temporary memory.
         quantized: Whether to look for neighbours in 8 bits (`nearest_quantized`): faster, and for
-            floats nearly the same. For at least two of the second descriptors.
+            floats nearly the same. For at least two of the second descriptors, and at most
+            `MOST_BITS`.
 
     Returns:
         Rows of both sets, int64 [K, 2], ascending in the first, and their distances float32 [K].

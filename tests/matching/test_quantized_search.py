@@ -42,7 +42,7 @@ def test_ties_go_to_the_lowest_index():
     assert (back < 40).all()
 
 
-@pytest.mark.parametrize("size", [1, 4, 32, 100])
+@pytest.mark.parametrize("size", [1, 4, 32])
 @pytest.mark.parametrize("k", [1, 2])
 def test_bits_have_the_neighbours_of_the_exact_search_ties_included(k, size):
     random = np.random.default_rng(size)
@@ -67,15 +67,26 @@ def test_any_number_of_queries(counts):
     np.testing.assert_array_equal(back, expected[2])
 
 
+def features_of(rows, norm):
+    return [
+        Features(np.zeros((len(side), 2, 3)), np.zeros(len(side), np.float32), side, norm, (9, 9))
+        for side in rows
+    ]
+
+
+@pytest.mark.parametrize("size", [32, 64])
+def test_many_features_of_any_number_of_bits_are_matched_exactly(size):
+    rows = [np.packbits(side > 0, axis=1) for side in descriptors(1500, 1100, dimension=8 * size)]
+    matches = NearestNeighbours("mutual").match(*features_of(rows, cv2.NORM_HAMMING))
+    indices, distances = match_descriptors(*rows, cv2.NORM_HAMMING, "mutual")
+    np.testing.assert_array_equal(matches.indices, indices)
+    np.testing.assert_array_equal(matches.distances, distances)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_many_features_are_matched_in_8_bits_as_exactly(method):
     rows = descriptors(1500, 1100)
-    frames = [np.zeros((len(side), 2, 3)) for side in rows]
-    features = [
-        Features(frame, np.zeros(len(side), np.float32), side, cv2.NORM_L2, (9, 9))
-        for frame, side in zip(frames, rows, strict=True)
-    ]
-    matches = NearestNeighbours(method, ratio=0.9).match(*features)
+    matches = NearestNeighbours(method, ratio=0.9).match(*features_of(rows, cv2.NORM_L2))
     found = set(map(tuple, matches.indices.tolist()))
     exact = set(map(tuple, match_descriptors(*rows, cv2.NORM_L2, method, 0.9)[0].tolist()))
     assert len(found & exact) >= 0.995 * len(found | exact) > 0
