@@ -6,6 +6,7 @@ import glob
 import io
 import itertools
 import json
+import logging
 import os
 import pathlib
 import re
@@ -24,6 +25,7 @@ from doap_tf.errors import InputError, error_line, one_line
 from doap_tf.files import write_atomically
 from doap_tf.readers.images import IMAGE_SUFFIXES
 
+logging.disable(logging.WARNING)  # Beam warns that it lacks what only Google's cloud needs
 try:
     import apache_beam as beam
     from apache_beam.io.filesystems import FileSystems
@@ -32,6 +34,8 @@ except ModuleNotFoundError as error:
     raise InputError(
         "Apache Beam is not installed: install it with `pip install '.[beam]'`."
     ) from error
+finally:
+    logging.disable(logging.NOTSET)
 
 _LOG_LEVEL = "default_sdk_harness_log_level"
 _last_copy = threading.local()
