@@ -151,10 +151,10 @@ class _HammingLayer(_Layer):
         signs = -_signs(database)
         size, bits = signs.shape
         super().__init__(
-            _Tensor((_ROWS, bits), Kind.INT8, scale=1),
-            _Tensor(signs.shape, Kind.INT8, signs, np.ones(size)),
-            _Tensor((size,), Kind.INT32, np.zeros(size, np.int32), np.ones(size)),
-            _Tensor((_ROWS, size), Kind.INT8, scale=2),
+            _Tensor((_ROWS, bits), Kind.INT8, None, 1),
+            _Tensor(signs.shape, Kind.INT8, signs, 1),
+            _Tensor((size,), Kind.INT32, np.zeros(size, np.int32), 1),
+            _Tensor((_ROWS, size), Kind.INT8, None, 2),
         )
 
     def compare(self, queries: np.ndarray) -> np.ndarray:
