@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
+import math
 import os
 import pathlib
 import sqlite3
+import zlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ CREATE TABLE IF NOT EXISTS pairs (
 CREATE INDEX IF NOT EXISTS pairs_by_name1 ON pairs (name1);
 CREATE INDEX IF NOT EXISTS pairs_by_name2 ON pairs (name2);
 """
+_VERSION = 1  # of the format of features and matches
+_CHECKSUM_BYTES = 4
 
 # What is known already stays as it is, and so do its matches.
 _ABSORB = """
@@ -182,9 +185,8 @@ class MatchStore:
         if not row:
             raise KeyError(key)
         try:
-            with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
-                return dict(arrays)
-        except Exception as error:  # NumPy and zipfile raise many kinds for damaged bytes
+            return _unpack(row[0])
+        except Exception as error:  # many kinds for damaged bytes
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InputError:
@@ -196,7 +198,13 @@ class MatchStore:
         if not row:
             with self._connection as transaction:
                 transaction.execute("INSERT INTO settings VALUES (?)", (record,))
+                transaction.execute(f"PRAGMA user_version = {_VERSION}")
             return
+        if self._row("PRAGMA user_version") != (_VERSION,):
+            raise InputError(
+                f"{self.path} is of another version of doap_tf; choose another output folder or "
+                "delete it."
+            )
         old, new = json.loads(row[0]), json.loads(record)
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
@@ -207,6 +215,25 @@ class MatchStore:
 
 
 def _pack(arrays: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **{name: array for name, array in arrays.items() if array is not None})
-    return buffer.getvalue()
+    """Returns a checksum, a line that describes the arrays, and their bytes.
+
+    An archive of NumPy holds the same, but takes 20 times as long to read when arrays are small.
+    """
+    known = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    header = {name: [array.dtype.str, array.shape] for name, array in known.items()}
+    parts = [json.dumps(header).encode(), *(array.tobytes() for array in known.values())]
+    contents = parts[0] + b"\n" + b"".join(parts[1:])
+    return zlib.crc32(contents).to_bytes(_CHECKSUM_BYTES, "little") + contents
+
+
+def _unpack(packed: bytes) -> dict[str, np.ndarray]:
+    checksum, contents = packed[:_CHECKSUM_BYTES], packed[_CHECKSUM_BYTES:]
+    if zlib.crc32(contents) != int.from_bytes(checksum, "little"):
+        raise ValueError("a checksum is wrong")
+    start = contents.index(b"\n") + 1
+    arrays = {}
+    for name, (kind, shape) in json.loads(contents[:start]).items():
+        array = np.frombuffer(contents, kind, math.prod(shape), start)
+        arrays[name] = array.reshape(shape).copy()  # aligned, and writable
+        start += array.nbytes
+    return arrays

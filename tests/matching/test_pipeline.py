@@ -280,10 +280,19 @@ def test_a_file_that_is_not_a_store_is_named(tmp_path):
             MatchStore(tmp_path / name, {})
 
 
-def test_damage_within_a_store_is_named(images, tmp_path):
+def test_a_store_of_another_version_is_refused(images, tmp_path):
+    run(images, tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "finished.db")) as database:
+        database.execute("PRAGMA user_version = 0")
+    with pytest.raises(InputError, match=r"finished\.db is of another version of doap_tf; choose"):
+        run(images, tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["x'00'", "features || x'00'", "x'01' || substr(features, 2)"])
+def test_damage_within_a_store_is_named(images, tmp_path, damage):
     run(images, tmp_path)
     with contextlib.closing(sqlite3.connect(tmp_path / "finished.db")) as database, database:
-        database.execute("UPDATE images SET features = x'00'")
+        database.execute(f"UPDATE images SET features = CAST({damage} AS BLOB)")
     with (
         Pipeline(tmp_path, Counting(), NearestNeighbours(), Verifier()) as pipeline,
         pytest.raises(InputError, match=r"finished\.db is damaged .*: delete it"),
