@@ -23,6 +23,7 @@ import numpy as np
 
 from doap_tf.errors import InputError, error_line, one_line
 from doap_tf.files import write_atomically
+from doap_tf.parallel import one_core
 from doap_tf.readers.images import IMAGE_SUFFIXES
 
 logging.disable(logging.WARNING)  # Beam warns that it lacks what only Google's cloud needs
@@ -151,13 +152,20 @@ def run(function: Callable[[Any], None], items: Iterable[object], options: Pipel
         return
     try:
         pipeline = beam.Pipeline(options=options)
-        _ = pipeline | beam.Create(items) | "work" >> beam.Map(function)
+        work = functools.partial(_on_one_core, function)
+        _ = pipeline | beam.Create(items) | "work" >> beam.Map(work)
         pipeline.run().wait_until_finish()
     except (RuntimeError, OSError) as error:
         raise InputError(
             f"Beam's workers failed ({error_line(error)}); finished work is kept: run the same "
             "command again."
         ) from error
+
+
+def _on_one_core(function: Callable[[Any], None], item: Any) -> None:
+    # A worker has a thread for each of its cores.
+    with one_core():
+        function(item)
 
 
 def beam_map(

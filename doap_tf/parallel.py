@@ -2,6 +2,7 @@
 processes for other work."""
 
 import collections
+import contextlib
 import os
 import threading
 import time
@@ -27,6 +28,18 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """Leaves this thread one core, where others do the same work beside it."""
+    before = vars(_share).copy()
+    _set_share(1)
+    try:
+        yield
+    finally:
+        vars(_share).clear()
+        vars(_share).update(before)
 
 
 def parallel_map(

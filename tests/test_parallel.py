@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from doap_tf.errors import InputError
-from doap_tf.parallel import cores, map_ahead, parallel_map, process_map
+from doap_tf.parallel import cores, map_ahead, one_core, parallel_map, process_map
 
 
 def environment():
@@ -110,3 +110,11 @@ def test_a_script_without_a_main_guard_runs_once(tmp_path):
 def test_threads_share_the_cores():
     assert set(parallel_map(lambda _: cores(), range(4), threads=cores() + 1)) == {1}
     assert list(map_ahead(lambda _: cores(), [0], threads=1)) == [cores()]
+
+
+def test_a_thread_can_be_left_one_core():
+    before = cores()
+    with pytest.raises(ZeroDivisionError), one_core():
+        assert cores() == 1
+        raise ZeroDivisionError
+    assert cores() == before
