@@ -1,7 +1,5 @@
 """What finds and describes the keypoints of an image in a SavedModel and in an ONNX model."""
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from doap_tf.errors import InputError
@@ -14,8 +12,10 @@ def graph_extractor(network: DenseNetwork) -> GraphDenseExtractor:
     if isinstance(network, ContextNetwork):
         raise InputError("a network that describes patches, too, is exported as .tflite alone.")
 
-    def describe(features: Sequence[tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+    def describe(sampled: tf.Tensor) -> tf.Tensor:
         # With a point more: ONNX Runtime does not convolve what is empty.
-        return network.describe(features, tf.pad(points, [[0, 0], [0, 1], [0, 0]]))[:, :-1]
+        return network.project(tf.pad(sampled, [[0, 0], [0, 1], [0, 0]]))[:, :-1]
 
-    return GraphDenseExtractor(network, describe, network.output_dim, network.stride)
+    return GraphDenseExtractor(
+        network, network.sample, describe, network.feature_channels, network.stride
+    )

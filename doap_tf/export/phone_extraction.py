@@ -1,5 +1,6 @@
 """Keypoints and descriptors of an image of one size, by builtin operators of LiteRT alone."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from doap_tf.export.dense_tflite import (
 )
 from doap_tf.export.inference_network import inference_network, with_constant_weights
 from doap_tf.export.point_description import describing_function
-from doap_tf.features.dense_pyramid import LEVELS, SMALLEST_SIDE
+from doap_tf.features.dense_pyramid import LEVELS, SMALLER_LEVEL, SMALLEST_SIDE
 from doap_tf.features.dense_pyramid import RADIUS as FRAME_RADIUS
 from doap_tf.features.keypoint_maxima import (
     BORDER,
@@ -23,7 +24,7 @@ from doap_tf.features.keypoint_maxima import (
     TEXTURE,
     paraboloid_vertex,
 )
-from doap_tf.networks.dense_network import DenseNetwork, sample_map
+from doap_tf.networks.dense_network import DenseNetwork
 
 _FAR = 1e30  # what scores of pixels lose that are no keypoints
 _LOWEST = -1e15  # of a keypoint's score
@@ -88,14 +89,23 @@ def extracting_function(network: DenseNetwork, size: tuple[int, int], max_keypoi
     @tf.function(input_signature=[tf.TensorSpec(size, tf.uint8, "image")])
     def detect_and_describe(image: tf.Tensor) -> dict[str, tf.Tensor]:
         level = tf.cast(image, tf.float32)[tf.newaxis, :, :, tf.newaxis]
-        found = []
+        found: list[tuple[tf.Tensor, ...]] = []
         for number in range(LEVELS):
             if number and min(size) >> number < SMALLEST_SIDE:
                 break
             if number:
                 level = tf.floor(tf.nn.avg_pool2d(level, 2, 2, "VALID") + 0.5)  # as OpenCV rounds
-            found.append(_level(network, infer, level, max_keypoints, 2**number))
-        keypoints, scores, sampled = (tf.concat(part, 0) for part in zip(*found, strict=True))
+            scores, features = _read(network, infer, level)
+            if number:
+                *rest, points, sampled = found[-1]
+                there = _sample(network, features, (points + 0.5) / 2 - 0.5)
+                pooled = (sampled + SMALLER_LEVEL * there) / (1 + SMALLER_LEVEL)
+                found[-1] = *rest, points, pooled
+            points, strongest = _strongest(level, scores, max_keypoints)
+            radii = tf.fill([len(points), 1], float(FRAME_RADIUS * 2**number))
+            keypoints = tf.concat([(points + 0.5) * 2**number - 0.5, radii], 1)
+            found.append((keypoints, strongest, points, _sample(network, features, points)))
+        keypoints, scores, _, sampled = (tf.concat(part, 0) for part in zip(*found, strict=True))
         scores, order = tf.math.top_k(scores, max_keypoints)
         return {
             "keypoints": tf.gather(keypoints, order),
@@ -107,18 +117,30 @@ def extracting_function(network: DenseNetwork, size: tuple[int, int], max_keypoi
     return detect_and_describe
 
 
-def _level(
-    network: DenseNetwork, infer: Any, image: tf.Tensor, count: int, scale: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Keypoints [n, 3] of a level [1, h, w, 1], their scores and sampled features."""
+def _read(
+    network: DenseNetwork, infer: Any, image: tf.Tensor
+) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+    """Scores [h, w] of a level [1, h, w, 1], and its maps of features."""
     _, height, width, _ = image.shape
     padding = [[0, 0], *([0, -side % network.stride] for side in (height, width)), [0, 0]]
     mean = tf.reduce_mean(image)
     deviation = tf.sqrt(tf.reduce_mean(tf.square(image - mean)))
     padded = tf.pad(image - mean, padding) + mean
     maps = infer(padded, tf.stack([mean, deviation])[tf.newaxis])
+    return tf.reshape(maps.scores, padded.shape[1:3])[:height, :width], maps.features
+
+
+def _sample(network: DenseNetwork, features: Sequence[tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+    """Values of maps at points [n, 2], as [n, C]."""
+    sampled = network.sample(features, points[tf.newaxis])
+    return tf.reshape(sampled, [len(points), network.feature_channels])
+
+
+def _strongest(image: tf.Tensor, scores: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Points [n, 2] of a level's keypoints, and their scores, the highest first."""
+    _, height, width, _ = image.shape
     image = tf.reshape(image, [height, width])
-    scores = _smoothed(tf.reshape(maps.scores, padded.shape[1:3])[:height, :width])
+    scores = _smoothed(scores)
     inside = slice(BORDER, -BORDER)
     # By arithmetic, which delegates compute, unlike comparisons.
     texture = _highest(image, TEXTURE) + _highest(-image, TEXTURE)
@@ -137,13 +159,7 @@ def _level(
         tf.clip_by_value(step / tf.maximum(denominator, 1e-6), -0.5, 0.5) for step in steps
     )
     points = tf.stack([tf.cast(column, tf.float32) + right, tf.cast(row, tf.float32) + down], 1)
-    sampled = [
-        tf.reshape(sample_map(features, points[tf.newaxis], stride), [most, features.shape[-1]])
-        for features, stride in zip(maps.features, network.feature_strides, strict=True)
-    ]
-    radii = tf.fill([most, 1], FRAME_RADIUS * scale)
-    keypoints = tf.concat([(points + 0.5) * scale - 0.5, radii], 1)
-    return keypoints, strongest, tf.concat(sampled, 1)
+    return points, strongest
 
 
 def _smoothed(scores: tf.Tensor) -> tf.Tensor:

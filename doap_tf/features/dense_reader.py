@@ -18,7 +18,6 @@ from doap_tf.readers.images import ImageLike, as_grey
 
 _LARGEST_TILE = 1280  # side in pixels, a multiple of all strides, besides the margins
 _KEPT_PIXELS = 1 << 22  # of all tiles whose interpreters are kept
-_ROWS = 4096  # points whose samples are described at once
 
 
 class ImageMaps(NamedTuple):
@@ -102,35 +101,38 @@ class DenseReader:
         scores = maps.pop(1)[: image.shape[0], : image.shape[1], 0]
         return ImageMaps(scores, list(maps.values()))
 
-    def describe(
-        self, maps: ImageMaps, points: np.ndarray, patches: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Describes points of an image.
+    def sample(self, maps: ImageMaps, points: np.ndarray) -> np.ndarray:
+        """Returns the values of all maps of features at points, float32 [N, C].
 
         Args:
             maps: What `read` made of the image.
             points: x and y [N, 2], pixel centres at integers.
-            patches: Around them, [N, S, S], for a network that has a `patch_size`.
+        """
+        points = np.asarray(points, np.float64)
+        sampled = [
+            sample_map(features, (points + 0.5) / stride - 0.5)
+            for features, stride in zip(maps.features, self._strides, strict=True)
+        ]
+        return np.concatenate(sampled, axis=1)
+
+    def describe(self, sampled: np.ndarray, patches: np.ndarray | None = None) -> np.ndarray:
+        """Describes points of an image.
+
+        Args:
+            sampled: What `sample` returns.
+            patches: Around the points, [N, S, S], for a network that has a `patch_size`.
 
         Returns:
             float32 [N, D], or packed bits, uint8 [N, bits / 8].
         """
-        columns = self.dimension if self.norm == NORM_L2 else self.dimension // 8
-        rows = [np.empty((0, columns), np.float32 if self.norm == NORM_L2 else np.uint8)]
-        for start in range(0, len(points), _ROWS):
-            some = np.asarray(points[start : start + _ROWS], np.float64)
-            sampled = [
-                sample_map(level, (some + 0.5) / stride - 0.5)
-                for level, stride in zip(maps.features, self._strides, strict=True)
-            ]
-            inputs = {"sampled": np.concatenate(sampled, axis=1)}
-            if patches is not None:
-                cut = patches[start : start + _ROWS, ..., np.newaxis]
-                inputs["patches"] = cut.astype(np.float32)
-            with self._point_interpreters.lock:
-                described = self._point_runner()(**inputs)
-            rows.append(described["descriptors"])
-        return np.concatenate(rows)
+        if not len(sampled):
+            columns = self.dimension if self.norm == NORM_L2 else self.dimension // 8
+            return np.empty((0, columns), np.float32 if self.norm == NORM_L2 else np.uint8)
+        inputs = {"sampled": sampled}
+        if patches is not None:
+            inputs["patches"] = patches[..., np.newaxis].astype(np.float32)
+        with self._point_interpreters.lock:
+            return self._point_runner()(**inputs)["descriptors"]
 
     def _tiles(self, side: int) -> list[_Span]:
         """Covers a side of an image, in pixels, by tiles that are read with the same margins."""

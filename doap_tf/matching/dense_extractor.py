@@ -12,7 +12,7 @@ import numpy as np
 from doap_tf.catalogue import ENTRIES
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.cutting import cut_patches
-from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLEST_SIDE
+from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLER_LEVEL, SMALLEST_SIDE
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
 from doap_tf.features.enlarging import enlarge, enlarging_factor
@@ -24,6 +24,8 @@ from doap_tf.matching.image_features import Features
 from doap_tf.readers.images import ImageLike, as_grey
 from doap_tf.zoo import from_pretrained
 
+_ROWS = 4096  # keypoints that are described at once
+
 
 class DenseExtractor(Feature2D):
     """An `Extractor` that detects and describes with one network of whole images.
@@ -33,8 +35,9 @@ class DenseExtractor(Feature2D):
     each other by more than about 30 degrees do not match.
 
     The network runs by LiteRT on the image, which is enlarged to 1.5 megapixels (by √2 at most) if
-    it has fewer, and on smaller ones; a keypoint is described at the level that found it. A context
-    network describes it by the patch around it as well.
+    it has fewer, and on smaller ones; a keypoint is described by the level that found it and, with
+    half of the weight, by the next smaller one. A context network describes it by the patch around
+    it as well.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
@@ -118,7 +121,7 @@ class DenseExtractor(Feature2D):
     def describe(
         self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
-        """Describes the centres of frames [N, 2, 3], in order, at the level nearest their radius.
+        """Describes the centres of frames [N, 2, 3], in order, from the level nearest their radius.
 
         Shapes and orientations of the frames matter to a context network only.
         """
@@ -141,6 +144,7 @@ class DenseExtractor(Feature2D):
             "precision": self._reader.precision,
             "max_keypoints": self.max_keypoints,
             "enlarge": self.enlarge,
+            "smaller_level": SMALLER_LEVEL,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
             **({"oriented": self.oriented} if self._reader.patch_size else {}),
         }
@@ -192,12 +196,28 @@ class DenseExtractor(Feature2D):
     ) -> np.ndarray:
         """Describes points [N, 2], each in pixels of its level of the given number [N]."""
         described = []
+        for start in range(0, max(1, len(points)), _ROWS):
+            rows = slice(start, start + _ROWS)
+            sampled = self._sample(levels, numbers[rows], points[rows])
+            cut = None if patches is None else patches[rows]
+            described.append(self._reader.describe(sampled, cut))
+        return np.concatenate(described)
+
+    def _sample(
+        self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray
+    ) -> np.ndarray:
+        """Values of the maps at points, with those of the next smaller level; float32 [N, C]."""
+        parts = []
         for number, level in enumerate(levels):
-            own = numbers == number
-            cut = None if patches is None else patches[own]
-            described.append(self._reader.describe(level.maps, points[own], cut))
+            own = points[numbers == number]
+            sampled = self._reader.sample(level.maps, own)
+            for smaller in levels[number + 1 : number + 2]:
+                there = (own + 0.5) * (level.scale / smaller.scale) - 0.5
+                sampled += SMALLER_LEVEL * self._reader.sample(smaller.maps, there)
+                sampled /= 1 + SMALLER_LEVEL
+            parts.append(sampled)
         order = np.argsort(numbers, kind="stable")
-        return np.concatenate(described)[np.argsort(order)]
+        return np.concatenate(parts)[np.argsort(order)]
 
 
 class _Level(NamedTuple):

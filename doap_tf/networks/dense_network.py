@@ -207,11 +207,15 @@ class DenseNetwork(tf.keras.Model):
                 first pixel.
             training: Whether batch statistics and the relaxed binary head are used.
         """
+        return self.project(self.sample(features, points), training)
+
+    def sample(self, features: Sequence[tf.Tensor], points: tf.Tensor) -> tf.Tensor:
+        """Returns the values of all maps of features at points, [B, N, feature_channels]."""
         sampled = [
             sample_map(level, points, stride)
             for level, stride in zip(features, self.feature_strides, strict=True)
         ]
-        return self.project(tf.concat(sampled, -1), training)
+        return tf.concat(sampled, -1)
 
     def project(self, sampled: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Turns features sampled at points, [B, N, feature_channels], into descriptors."""

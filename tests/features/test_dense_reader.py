@@ -23,7 +23,7 @@ def test_maps_and_rows_are_those_of_the_network(reader):
     np.testing.assert_allclose(maps.scores, expected.scores[0, ..., 0], atol=1e-4)
     points = np.random.default_rng(0).uniform(-3, 99, (50, 2)).astype(np.float32)
     rows = network.describe(expected.features, points[np.newaxis])[0]
-    np.testing.assert_allclose(reader.describe(maps, points), rows, atol=1e-5)
+    np.testing.assert_allclose(reader.describe(reader.sample(maps, points)), rows, atol=1e-5)
 
 
 def test_tiles_give_the_maps_of_the_whole_image(reader, monkeypatch):
@@ -52,9 +52,10 @@ def test_samples_are_bilinear_and_end_at_the_border():
 def test_packed_bits(tmp_path):
     (tmp_path / "bits.tflite").write_bytes(small_model("binary"))
     reader = DenseReader(tmp_path / "bits.tflite")
-    rows = reader.describe(reader.read(photograph()[:64, :64]), np.full((3, 2), 20.0))
+    maps = reader.read(photograph()[:64, :64])
+    rows = reader.describe(reader.sample(maps, np.full((3, 2), 20.0)))
     assert rows.dtype == np.uint8 and rows.shape == (3, 2)
-    empty = reader.describe(reader.read(photograph()[:64, :64]), np.zeros((0, 2)))
+    empty = reader.describe(reader.sample(maps, np.zeros((0, 2))))
     assert empty.dtype == np.uint8 and empty.shape == (0, 2)
 
 

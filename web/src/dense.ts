@@ -8,6 +8,7 @@ import type { Network } from "./network";
 
 const RADIUS = 1.6; // of a keypoint's frame, in pixels of its level
 const LEVELS = 4; // of the pyramid, each half the size of the one before
+const SMALLER_LEVEL = 0.5; // weight of its maps, where those of the level itself have 1
 const SMALLEST_SIDE = 64; // of a level, unless the image is smaller
 
 interface FeatureMap {
@@ -21,11 +22,13 @@ interface FeatureMap {
   values: Float32Array;
 }
 
-/** A keypoint in pixels of the level whose maps describe it. */
+/** A keypoint in pixels of a level, which it is described by. */
 interface Place {
   x: number;
   y: number;
   maps: FeatureMap[];
+  /** The same in the next smaller level. */
+  smaller?: Place;
 }
 
 /** What a network reads in one image: keypoints, the strongest first, and their descriptors. */
@@ -48,9 +51,15 @@ export class DenseReading {
       return reading;
     }
     const found: (Place & { keypoint: Keypoint })[] = [];
+    let larger = 0; // number of the first keypoint of the level before
     for (const level of pyramid(image, entry.image_size)) {
       const { scores, maps } = await read(level, network, entry);
       const [across, down] = [image.width / level.width, image.height / level.height];
+      for (const place of found.slice(larger)) {
+        const { x, y } = place.keypoint;
+        place.smaller = { x: (x + 0.5) / across - 0.5, y: (y + 0.5) / down - 0.5, maps };
+      }
+      larger = found.length;
       for (const { x, y, score } of scoreMaxima(level, scores)) {
         const keypoint = {
           x: (x + 0.5) * across - 0.5,
@@ -75,12 +84,15 @@ export class DenseReading {
     const sampled = new Float32Array(rows * channels);
     for (let first = 0; first < places.length; first += rows) {
       const part = places.slice(first, first + rows);
-      part.forEach(({ x, y, maps }, i) => {
-        let offset = i * channels;
-        for (const map of maps) {
-          sample(map, x, y, sampled.subarray(offset, offset + map.channels));
-          offset += map.channels;
-        }
+      part.forEach((place, i) => {
+        const row = sampled.subarray(i * channels, (i + 1) * channels);
+        sampleMaps(place, row);
+        if (!place.smaller) return;
+        const there = new Float32Array(channels);
+        sampleMaps(place.smaller, there);
+        there.forEach((value, k) => {
+          row[k] = (row[k] + SMALLER_LEVEL * value) / (1 + SMALLER_LEVEL);
+        });
       });
       const { descriptors } = await this.network.runSignature("describe", { sampled });
       result.set(descriptors.subarray(0, (part.length * bits) / 8), (first * bits) / 8);
@@ -141,6 +153,15 @@ function statisticsOf({ pixels }: Grey): { mean: number; deviation: number } {
   const mean = pixels.reduce((sum, value) => sum + value, 0) / pixels.length;
   const variance = pixels.reduce((sum, value) => sum + (value - mean) ** 2, 0) / pixels.length;
   return { mean, deviation: Math.sqrt(variance) };
+}
+
+/** Values of all maps of a level at a place, side by side. */
+function sampleMaps({ x, y, maps }: Place, to: Float32Array) {
+  let offset = 0;
+  for (const map of maps) {
+    sample(map, x, y, to.subarray(offset, offset + map.channels));
+    offset += map.channels;
+  }
 }
 
 /** Bilinear values of a map at a pixel; beyond its outermost centres they are those of the border. */

@@ -9,6 +9,7 @@ from doap_tf.features.dense_pyramid import (
     LARGEST_FACTOR,
     LEVELS,
     RADIUS,
+    SMALLER_LEVEL,
     SMALLEST_SIDE,
 )
 from doap_tf.features.graph.detection import GraphKeypoints
@@ -19,29 +20,32 @@ _LEAST_SHARE = 1e-3  # of a pixel that OpenCV counts
 
 
 class GraphDenseExtractor:
-    """Finds keypoints at every level of an image pyramid, and describes them there.
+    """Finds keypoints at every level of an image pyramid, and describes them.
 
-    The first level is the image, enlarged if it is small.
+    The first level is the image, enlarged if it is small. What describes a keypoint is sampled in
+    the level that found it and in the next smaller one.
 
     Args:
         read: Gives the scores float32 [1, H, W, 1] of an image float32 [1, H, W, 1] and its maps of
             features, by its mean and standard deviation float32 [1, 2].
-        describe: Gives the descriptors float32 [1, N, D] of points float32 [1, N, 2] by maps of
-            features.
-        dimension: D.
+        sample: Gives the values float32 [1, N, C] of maps of features at points float32 [1, N, 2].
+        describe: Gives the descriptors float32 [1, N, D] of such values.
+        channels: C.
         stride: Of which the sides that `read` takes are multiples.
     """
 
     def __init__(
         self,
         read: Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, Sequence[tf.Tensor]]],
-        describe: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor],
-        dimension: int,
+        sample: Callable[[Sequence[tf.Tensor], tf.Tensor], tf.Tensor],
+        describe: Callable[[tf.Tensor], tf.Tensor],
+        channels: int,
         stride: int,
     ):
         self._read = read
+        self._sample = sample
         self._describe = describe
-        self._dimension = dimension
+        self._channels = channels
         self._stride = stride
 
     def extract(
@@ -65,48 +69,68 @@ class GraphDenseExtractor:
             return tf.maximum(1, tf.cast(sides, tf.int32))
 
         def add_level(
-            number: tf.Tensor, smaller: tf.Tensor, sides: tf.Tensor, rows: tf.Tensor
+            number: tf.Tensor,
+            smaller: tf.Tensor,
+            sides: tf.Tensor,
+            rows: tf.Tensor,
+            larger: tf.Tensor,
         ) -> tuple[tf.Tensor, ...]:
             enlarged = tf.reduce_any(sides > tf.shape(smaller))
             smaller = tf.cond(enlarged, lambda: smaller, lambda: _shrunk(smaller, sides))
             level = tf.cond(enlarged, lambda: _enlarged(smaller, sides), lambda: smaller)
             scale = tf.cast(size / tf.cast(sides, tf.float64), tf.float32)[::-1]
-            rows = tf.concat([rows, self._rows(level, scale, max_keypoints)], axis=0)
-            return number + 1, smaller, sides_of(number + 1), rows
+            scores, features = self._maps(level)
+            rows = tf.concat([rows, self._with_smaller(larger, features, scale)], axis=0)
+            maxima = score_maxima(level, scores)
+            maxima = _strongest(maxima, maxima[:, 2], max_keypoints)
+            found = self._rows(maxima, features, scale)
+            return number + 1, smaller, sides_of(number + 1), rows, found
 
-        columns = 4 + self._dimension
-        *_, rows = tf.while_loop(
-            lambda number, smaller, sides, rows: (
+        columns = 4 + self._channels
+        none = tf.zeros([0, columns])
+        *_, rows, last = tf.while_loop(
+            lambda number, smaller, sides, rows, larger: (
                 (number == 0) | ((number < LEVELS) & (tf.reduce_min(sides) >= SMALLEST_SIDE))
             ),
             add_level,
-            (tf.constant(0), image, sides_of(tf.constant(0)), tf.zeros([0, columns])),
+            (tf.constant(0), image, sides_of(tf.constant(0)), none, none),
             shape_invariants=(
                 tf.TensorShape([]),
                 tf.TensorShape([None, None]),
                 tf.TensorShape([2]),
                 tf.TensorShape([None, columns]),
+                tf.TensorShape([None, columns]),
             ),
             parallel_iterations=1,
         )
+        rows = tf.concat([rows, last], axis=0)
         rows = _strongest(rows, rows[:, 3], max_keypoints)
-        return GraphKeypoints(*tf.unstack(rows[:, :4], axis=1)), rows[:, 4:]
+        descriptors = self._describe(rows[tf.newaxis, :, 4:])[0]
+        return GraphKeypoints(*tf.unstack(rows[:, :4], axis=1)), descriptors
 
-    def _rows(self, image: tf.Tensor, scale: tf.Tensor, max_keypoints: tf.Tensor) -> tf.Tensor:
-        """x, y, radius, score and descriptor of a level's strongest keypoints, float32 [n, 4 + D].
+    def _rows(
+        self, maxima: tf.Tensor, features: Sequence[tf.Tensor], scale: tf.Tensor
+    ) -> tf.Tensor:
+        """x, y, radius, score and values of the maps of a level's keypoints, float32 [n, 4 + C].
 
         Args:
-            image: The level.
+            maxima: x and y in the level, and scores, float32 [n, 3].
+            features: Maps of the level.
             scale: Pixels of the image in x and y.
-            max_keypoints: Number to keep.
         """
-        scores, features = self._maps(image)
-        maxima = score_maxima(image, scores)
-        maxima = _strongest(maxima, maxima[:, 2], max_keypoints)
         points = maxima[:, :2]
         radii = tf.fill([tf.shape(points)[0], 1], RADIUS * tf.reduce_mean(scale))
-        descriptors = self._describe(features, points[tf.newaxis])[0]
-        return tf.concat([(points + 0.5) * scale - 0.5, radii, maxima[:, 2:], descriptors], axis=1)
+        sampled = self._sample(features, points[tf.newaxis])[0]
+        return tf.concat([(points + 0.5) * scale - 0.5, radii, maxima[:, 2:], sampled], axis=1)
+
+    def _with_smaller(
+        self, rows: tf.Tensor, features: Sequence[tf.Tensor], scale: tf.Tensor
+    ) -> tf.Tensor:
+        """Rows of a level whose values are pooled with those of the maps of the next one."""
+        points = (rows[:, :2] + 0.5) / scale - 0.5
+        there = self._sample(features, points[tf.newaxis])[0]
+        pooled = (rows[:, 4:] + SMALLER_LEVEL * there) / (1 + SMALLER_LEVEL)
+        return tf.concat([rows[:, :4], pooled], axis=1)
 
     def _maps(self, image: tf.Tensor) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         """Scores of an image, float32 [h, w], and maps of features of it padded with its mean."""
