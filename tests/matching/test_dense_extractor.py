@@ -12,7 +12,7 @@ from doap_tf.features.dense_reader import DenseReader
 from doap_tf.features.frames import similarity_frames
 from doap_tf.matching.dense_extractor import DenseExtractor
 from doap_tf.zoo import tflite_files
-from tests.dense import small_model
+from tests.dense import small_model, small_network
 from tests.features.pictures import photograph
 
 
@@ -47,6 +47,26 @@ def test_given_frames_are_described_at_their_level(extractor):
     np.testing.assert_allclose(again.descriptors[::-1], features.descriptors, atol=1e-5)
     assert not again.responses.any()
     assert extractor.describe(image, np.zeros((0, 2, 3))).descriptors.shape == (0, 16)
+
+
+def test_a_point_is_described_by_its_level_and_half_as_much_by_the_next(model):
+    network, image = small_network(), photograph()[:256, :320]
+    half = cv2.resize(image, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    points = np.random.default_rng(0).uniform(5, 250, (20, 2)).astype(np.float32)
+    frames = similarity_frames(*points.T, np.full(20, 1.6))
+
+    def sampled(level, points):
+        maps = network(level[np.newaxis, ..., np.newaxis].astype(np.float32))
+        return network.sample(maps.features, points[np.newaxis])
+
+    both = (sampled(image, points) + 0.5 * sampled(half, (points + 0.5) / 2 - 0.5)) / 1.5
+    described = DenseExtractor(model, enlarge=False).describe(image, frames).descriptors
+    np.testing.assert_allclose(described, network.project(both)[0], atol=1e-4)
+    # The last level has no smaller one.
+    small = image[:96, :96]
+    described = DenseExtractor(model, enlarge=False).describe(small, frames[:9] / 4).descriptors
+    alone = network.project(sampled(small, points[:9] / 4))[0]
+    np.testing.assert_allclose(described, alone, atol=1e-4)
 
 
 def test_keypoints_move_with_the_image(extractor):
