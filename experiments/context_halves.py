@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 from absl import flags
+from variants import score
 
 from doap_tf import command_line
 from doap_tf.errors import InputError
@@ -40,20 +41,7 @@ def main(argv: Sequence[str]) -> None:
     del argv
     if (FLAGS.model is None) == (FLAGS.dense is None or FLAGS.patches is None):
         raise InputError("give either --model, or --dense and --patches.")
-    from doap_tf import evaluation
-
-    benchmark: Any
-    if FLAGS.benchmark == "pose":
-        benchmark = evaluation.Pose(FLAGS.data_dir, threshold=FLAGS.threshold)
-    else:
-        (folder,) = FLAGS.data_dir
-        benchmark = evaluation.Homography(folder, threshold=FLAGS.threshold)
-    variants = _halves() if FLAGS.model else _joined()
-    results = [benchmark.evaluate(model) for model in variants]
-    folder = evaluation.write_report(results, FLAGS.report_dir)
-    for table in evaluation.comparison_tables(results)[:3]:
-        print(f"{evaluation.heading(table)}:\n\n{table.markdown()}\n")
-    print(f"{folder / 'index.html'} shows them with plots.")
+    score(_halves() if FLAGS.model else _joined())
 
 
 def _halves() -> Iterator[Any]:
