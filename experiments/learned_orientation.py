@@ -7,9 +7,10 @@ python experiments/learned_orientation.py --orientation=runs/orientation.npz \
     --benchmark=homography --threshold=3 --data_dir=webcam_sequences --report_dir=reports
 
 The network sees a patch at magnification 14 and returns an angle. It is trained on groups cut at
-√2 of that, so that every view can be turned by a random angle: first so that the angles of a
-place's views agree with how these were turned (--agreement), then through the Average Precision of
-a descriptor, which is not trained, of the patches turned by them.
+√2 of that, so that every view can be turned: most by little (--upright), as photographs are, the
+others by any angle. First the angles of a place's views shall agree with how these were turned
+(--agreement), then the Average Precision of a descriptor, which is not trained, of the patches
+turned by them is the loss.
 """
 
 import math
@@ -37,6 +38,7 @@ flags.DEFINE_integer("places", 256, "Of a list.")
 flags.DEFINE_integer("views", 4, "Of a place.")
 flags.DEFINE_float("learning_rate", 2e-3, "At the start; it falls like a cosine.")
 flags.DEFINE_float("agreement", 0.3, "Share of the steps before Average Precision is the loss.")
+flags.DEFINE_float("upright", 0.75, "Share of the views that are turned by little.")
 flags.DEFINE_integer("seed", 0, "Of weights and lists.")
 flags.DEFINE_string("orientation", None, "Weights to score.")
 flags.DEFINE_enum("benchmark", "homography", ["pose", "homography"], "On which pairs.")
@@ -47,6 +49,7 @@ flags.DEFINE_string("report_dir", None, "Parent of the folder of the report.")
 
 _SIDE, _STORED = 32, 46
 _FILTERS = ((5, 2, 16), (3, 2, 32), (3, 2, 64), (3, 1, 64))  # kernel size, stride, channels
+_LITTLE = 0.2  # radians, a standard deviation
 _BATCH = 2048
 
 
@@ -133,7 +136,12 @@ def _train() -> None:
         share = number / FLAGS.steps
         optimizer.learning_rate = FLAGS.learning_rate * (1 + math.cos(math.pi * share)) / 2
         patches = draw()
-        angles = random.uniform(-math.pi, math.pi, len(patches)).astype(np.float32)
+        little = random.random(len(patches)) < FLAGS.upright
+        angles = np.where(
+            little,
+            random.normal(0, _LITTLE, len(patches)),
+            random.uniform(-math.pi, math.pi, len(patches)),
+        ).astype(np.float32)
         precision, agreement, gradients = step(patches, angles, float(share >= FLAGS.agreement))
         optimizer.apply_gradients(zip(gradients, network.trainable_variables, strict=True))
         if number % 100 == 99:
