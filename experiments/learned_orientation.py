@@ -31,6 +31,7 @@ from doap_tf.errors import InputError
 
 FLAGS = flags.FLAGS
 flags.DEFINE_list("groups", None, "Folders of groups of 46×46 patches to train on.")
+flags.DEFINE_list("weights", None, "Shares of the places of a list, by folder; equal.")
 flags.DEFINE_string("output", None, "Weights to write.")
 flags.DEFINE_string("descriptor", "doap-fast-128", "Network of patches.")
 flags.DEFINE_integer("steps", 2000, "Of training.")
@@ -47,9 +48,9 @@ flags.DEFINE_float("threshold", 3.0, "Pixels of an inlier.")
 flags.DEFINE_integer("max_keypoints", 2048, "Maximum number of keypoints per image.")
 flags.DEFINE_string("report_dir", None, "Parent of the folder of the report.")
 
-_SIDE, _STORED = 32, 46
-_FILTERS = ((5, 2, 16), (3, 2, 32), (3, 2, 64), (3, 1, 64))  # kernel size, stride, channels
-_LITTLE = 0.2  # radians, a standard deviation
+_SIDE, _SEEN, _STORED = 32, 20, 46  # of patches to describe, to turn, and of groups
+_FILTERS = ((5, 2, 16), (3, 2, 32), (3, 2, 64))  # kernel size, stride, channels
+_LITTLE = 0.1  # radians, a standard deviation
 _BATCH = 2048
 
 
@@ -64,13 +65,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _network() -> Any:
-    """A network from patches [B, 32, 32, 1] to vectors [B, 2] that point where they are turned."""
+    """A network from patches [B, 20, 20, 1] to vectors [B, 2] that point where they are turned."""
     import tensorflow as tf
 
     from doap_tf.networks import standardize
 
     layers = tf.keras.layers
-    patches = outputs = layers.Input([_SIDE, _SIDE, 1])
+    patches = outputs = layers.Input([_SEEN, _SEEN, 1])
     outputs = layers.Lambda(standardize)(outputs)
     for size, stride, channels in _FILTERS:
         outputs = layers.Conv2D(channels, size, stride, "same", use_bias=False)(outputs)
@@ -86,9 +87,13 @@ def _train() -> None:
     from doap_tf.networks import sample_map
     from doap_tf.zoo import load_keras
 
-    groups = PatchGroups.concatenate([PatchGroups.load(folder) for folder in FLAGS.groups])
-    if groups.size != _STORED:
+    folders = [PatchGroups.load(folder) for folder in FLAGS.groups]
+    if any(groups.size != _STORED for groups in folders):
         raise InputError(f"groups must have patches of {_STORED}×{_STORED} pixels.")
+    weights = np.array(FLAGS.weights or [1] * len(folders), float)
+    counts = np.diff(
+        np.rint(np.cumsum(weights) / weights.sum() * FLAGS.places).astype(int), prepend=0
+    )
     tf.keras.utils.set_random_seed(FLAGS.seed)
     network, descriptor = _network(), load_keras(FLAGS.descriptor)
     descriptor.trainable = False
@@ -100,36 +105,41 @@ def _train() -> None:
         cosine, sine = tf.unstack(tf.math.l2_normalize(vectors, axis=-1), axis=-1)
         return tf.stack([tf.stack([cosine, -sine], -1), tf.stack([sine, cosine], -1)], -2)
 
-    # Pixels of a patch at magnification 14, in pixels of the stored one from its centre.
-    steps = (np.arange(_SIDE, dtype=np.float32) + 0.5) * (2 / _SIDE) - 1
-    grid = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2) * (_STORED / 2 / math.sqrt(2))
-
-    def sample(patches: tf.Tensor, matrices: tf.Tensor) -> tf.Tensor:
+    def sample(patches: tf.Tensor, matrices: tf.Tensor, side: int) -> tf.Tensor:
+        # Pixels of a patch at magnification 14, in pixels of the stored one from its centre.
+        steps = (np.arange(side, dtype=np.float32) + 0.5) * (2 / side) - 1
+        grid = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)
+        grid *= _STORED / 2 / math.sqrt(2)
         points = tf.matmul(grid, matrices, transpose_b=True) + (_STORED - 1) / 2
-        return tf.reshape(sample_map(patches, points, 1), [-1, _SIDE, _SIDE, 1])
+        return tf.reshape(sample_map(patches, points, 1), [-1, side, side, 1])
 
     @tf.function
     def step(patches: tf.Tensor, angles: tf.Tensor, ranked: tf.Tensor) -> tuple[tf.Tensor, ...]:
         patches = tf.cast(patches, tf.float32)
         drawn = turns(tf.stack([tf.cos(angles), tf.sin(angles)], -1))
         with tf.GradientTape() as tape:
-            whole = tf.matmul(drawn, turns(network(sample(patches, drawn), training=True)))
-            rows = descriptor(sample(patches, whole), training=False)
+            seen = tf.nn.avg_pool2d(sample(patches, drawn, 2 * _SEEN), 2, 2, "VALID")
+            whole = tf.matmul(drawn, turns(network(seen, training=True)))
+            rows = descriptor(sample(patches, whole, _SIDE), training=False)
             precision = ranking(labels, rows)
             first = tf.reshape(whole[:, :, 0], [FLAGS.places, FLAGS.views, 2])
-            agreement = tf.reduce_mean(tf.square(tf.norm(tf.reduce_mean(first, 1), axis=-1)))
+            agreement = tf.reduce_mean(first[..., 0])
             loss = ranked * precision - (1 - ranked) * agreement
         gradients = tape.gradient(loss, network.trainable_variables)
         return precision, agreement, gradients
 
     random = np.random.default_rng(FLAGS.seed)
 
-    usable = np.flatnonzero(groups.group_sizes >= FLAGS.views)
+    usable = [np.flatnonzero(groups.group_sizes >= FLAGS.views) for groups in folders]
 
     def draw() -> np.ndarray:
-        places = random.choice(usable, FLAGS.places, replace=False)
-        rows = [random.choice(groups.rows_of(place), FLAGS.views, False) for place in places]
-        return groups.patches[np.concatenate(rows)][..., np.newaxis]
+        patches = []
+        for groups, places, number in zip(folders, usable, counts, strict=True):
+            for place in random.choice(places, number, replace=False):
+                patches.append(
+                    groups.patches[random.choice(groups.rows_of(place), FLAGS.views, False)]
+                )
+        return np.concatenate(patches)[..., np.newaxis]
 
     start = time.perf_counter()
     for number in range(FLAGS.steps):
@@ -170,7 +180,7 @@ def _score() -> None:
     predict = tf.function(network)
 
     def learned(image: Any, frames: np.ndarray) -> np.ndarray:
-        patches = Pyramid(image).cut(frames, _SIDE, extractor.frame_descriptor.magnification)
+        patches = Pyramid(image).cut(frames, _SEEN, extractor.frame_descriptor.magnification)
         vectors = [
             predict(tf.constant(patches[start : start + _BATCH, ..., np.newaxis], tf.float32))
             for start in range(0, len(patches), _BATCH)

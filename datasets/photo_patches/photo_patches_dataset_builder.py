@@ -55,6 +55,7 @@ class Builder(CutPatchesBuilder):
         "jitter",
         "appearance",
         "min_correlation",
+        "oriented",
         "beam_options",
     )
     SETTINGS = GroupSettings
@@ -171,7 +172,7 @@ def _with_absolute_files(scene: Scene) -> Scene:
 
 def _hash_contents(scenes: dict[str, list[Scene]], settings: GroupSettings) -> str:
     values = dataclasses.asdict(settings)
-    for name in ("appearance", "min_correlation"):
+    for name in ("appearance", "min_correlation", "oriented"):
         if getattr(settings, name) == getattr(GroupSettings, name):
             del values[name]  # groups that were cut before it could be chosen
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())

@@ -48,8 +48,8 @@ flags.DEFINE_enum(
     "rotations",
     "auto",
     ["none", "auto"],
-    "auto: where descriptors stand upright and there is no reliable match, turn the second image "
-    "of a pair by quarters, too.",
+    "auto: describe a pair upright, and turned where that is not reliable or the images turn out "
+    "to be turned; none: match once.",
 )
 flags.DEFINE_string("draw_frames", None, "File for a picture of the first image's keypoints.")
 
@@ -137,7 +137,12 @@ flags.DEFINE_list(
     "Half the side of a patch over the keypoint's radius; by default what the model was trained "
     "for. Several, such as 8,28, are pooled.",
 )
-flags.DEFINE_boolean("oriented", True, "Turn patches to the dominant gradient.")
+flags.DEFINE_boolean(
+    "oriented",
+    None,
+    "Turn patches to the dominant gradient: always, or never. By default collections do, and pairs "
+    "as --rotations says.",
+)
 
 # Matching
 flags.DEFINE_string(
@@ -236,7 +241,7 @@ def _match_pair(path1: str, path2: str, output: str) -> dict[str, Any]:
     features1, features2 = (_extract(extractor, path, image) for path, image in both)
     pair = matching.match_features(features1, features2, matcher, verifier)
     if FLAGS.rotations == "auto":
-        pair = matching.match_turned(pair, image2, extractor, matcher, verifier)
+        pair = matching.match_turned(pair, image1, image2, extractor, matcher, verifier)
     for path, features in ((path1, features1), (path2, pair.features2)):
         print(f"{path}: {count(len(features.frames), 'keypoint')}")
     print(f"{count(len(pair.indices), 'match')} ({FLAGS.method})")
@@ -440,10 +445,16 @@ def _components():
         _value("detector"),
         _value("max_keypoints"),
         _numbers("magnification", "14 or 8,28"),
-        FLAGS.oriented,
+        _oriented(),
         max_image_size=FLAGS.max_image_size,
     )
     return extractor, matcher, verifier
+
+
+def _oriented() -> bool:
+    if FLAGS.oriented is not None:
+        return FLAGS.oriented
+    return bool(FLAGS.images) or FLAGS.rotations == "none" or FLAGS.geometry == "none"
 
 
 def _extract(extractor, path: str, image: np.ndarray):

@@ -62,6 +62,12 @@ flags.DEFINE_float(
     "Correlation from which on a view or an aligned image is taken to show a place; 0.4.",
 )
 
+flags.DEFINE_boolean(
+    "oriented",
+    None,
+    "Turn frames to the dominant gradient, the default; --nooriented leaves them upright.",
+)
+
 flags.DEFINE_string(
     "beam_options",
     None,
@@ -72,7 +78,7 @@ flags.DEFINE_string(
 
 _CUTTING = (
     *("magnification", "max_groups", "max_overlap", "seed", "detector", "jitter"),
-    *("appearance", "min_correlation", "beam_options"),
+    *("appearance", "min_correlation", "oriented", "beam_options"),
 )
 _SHOWN = 16  # groups on a sheet, and patches per group
 

@@ -1,5 +1,6 @@
 """Detecting and describing the features of an image, with the interface of `cv2.Feature2D`."""
 
+import copy
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -107,6 +108,12 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
             f"DescriptorExtractor({self.name}, detector={_name_of(self.detector)}, "
             f"max_keypoints={self.max_keypoints})"
         )
+
+    def following(self) -> "DescriptorExtractor":
+        """The same extractor, whose keypoints follow the dominant gradient."""
+        extractor = copy.copy(self)
+        extractor.oriented, extractor.upright = True, False
+        return extractor
 
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """Detects and describes; keeps affine frames, which `cv2.KeyPoint`s cannot hold.

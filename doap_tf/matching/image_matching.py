@@ -11,6 +11,7 @@ import numpy as np
 from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_FOR_PAIRS, registered
 from doap_tf.errors import InputError, check_choice
 from doap_tf.features.detectors import Detector
+from doap_tf.features.frames import compose
 from doap_tf.matching.descriptor_extractor import MAX_KEYPOINTS, DescriptorExtractor
 from doap_tf.matching.extractor import Extractor
 from doap_tf.matching.image_features import Features
@@ -18,11 +19,12 @@ from doap_tf.matching.matcher import Matcher
 from doap_tf.matching.nearest_neighbours import NearestNeighbours
 from doap_tf.matching.opencv_extractor import OpenCVExtractor
 from doap_tf.matching.verifier import AUTO, PairMatches, Verifier
-from doap_tf.readers.images import ImageLike, as_grey, orientation_map
+from doap_tf.readers.images import ImageLike, as_grey
 
 #: Whether `match_images` turns images that do not match.
 ROTATIONS = ("none", "auto")
-_ORIENTATIONS = {1: 8, 2: 3, 3: 6}  # of EXIF data, by quarter turns to the left
+_QUARTERS = (90, 180, 270)
+_LEAST_TURN = 15  # degrees by which images are turned against each other to be matched again
 
 
 def match_features(
@@ -37,26 +39,79 @@ def match_features(
 
 
 def match_turned(
-    pair: PairMatches, image2: ImageLike, extractor: Extractor, matcher: Matcher, verifier: Verifier
+    pair: PairMatches,
+    image1: ImageLike,
+    image2: ImageLike,
+    extractor: Extractor,
+    matcher: Matcher,
+    verifier: Verifier,
 ) -> PairMatches:
-    """Matches a pair that is not reliable again, with the second image turned by quarters.
+    """Matches a pair again whose images are turned against each other, or may be.
+
+    Without a reliable match the second image is turned by quarters; patches are turned to their
+    dominant gradients instead. Then it is turned by the angle between the images that the inliers
+    show.
 
     Returns:
         The most confident result, of several that with the most inliers; positions are in pixels
-        of the image as given. As it is a pair that is reliable or was not verified, or whose
-        extractor says that its descriptors follow turns (`upright` is False).
+        of the images as given. As it is a pair that was not verified, or whose extractor says that
+        its descriptors follow turns (`upright` is False).
     """
-    if pair.reliable is not False or not getattr(extractor, "upright", True):
+    if pair.reliable is None or not getattr(extractor, "upright", True):
         return pair
     grey = as_grey(image2)
-    results = [pair]
-    for quarters, orientation in _ORIENTATIONS.items():
-        turned = np.ascontiguousarray(np.rot90(grey, quarters))
-        to_given = orientation_map(orientation, grey.shape[::-1])
-        features2 = extractor.extract(turned).moved(to_given)
+
+    def turned(degrees: int) -> PairMatches:
+        features2 = _extract_turned(extractor, grey, degrees)
         result = match_features(pair.features1, features2, matcher, verifier)
-        results.append(dataclasses.replace(result, turn=90 * quarters))
+        return dataclasses.replace(result, turn=degrees)
+
+    results = [pair]
+    following = getattr(extractor, "following", None)
+    if not pair.reliable and following is not None:
+        both = (following().extract(image) for image in (image1, grey))
+        results.append(match_features(*both, matcher, verifier))
+    elif not pair.reliable:
+        results.extend(map(turned, _QUARTERS))
+    best = _best(results)
+    if best.reliable:
+        degrees = _turn_between(best.points1[best.inliers], best.points2[best.inliers])
+        left = abs((degrees - best.turn + 180) % 360 - 180)
+        if left >= _LEAST_TURN or best.features1 is not pair.features1:
+            best = _best([best, turned(degrees)])
+    return best
+
+
+def _best(results: list[PairMatches]) -> PairMatches:
     return max(results, key=lambda result: (result.confidence, result.inliers.sum()))
+
+
+def _turn_between(points1: np.ndarray, points2: np.ndarray) -> int:
+    """Whole degrees by which the second of two images is to be turned to the left, 0 to 359."""
+    first, second = (
+        (points - points.mean(axis=0)) @ np.array([1, 1j]) for points in (points1, points2)
+    )
+    return round(np.degrees(np.angle(np.vdot(first, second)))) % 360
+
+
+def _extract_turned(extractor: Extractor, grey: np.ndarray, degrees: int) -> Features:
+    """Features of an image turned to the left, at their places in the image as it is."""
+    height, width = grey.shape
+    cosine, sine = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+    turn = np.array([[cosine, sine, 0], [-sine, cosine, 0]])
+    corners = [[0, 0], [width - 1, 0], [0, height - 1], [width - 1, height - 1]] @ turn[:, :2].T
+    turn[:, 2] = -corners.min(axis=0)
+    size = np.ceil(np.ptp(corners, axis=0) - 1e-6).astype(int) + 1
+    turned, mask = (
+        cv2.warpAffine(image, turn, size, flags=flag, borderMode=border)
+        for image, flag, border in (
+            (grey, cv2.INTER_LINEAR, cv2.BORDER_REPLICATE),
+            (np.ones_like(grey), cv2.INTER_NEAREST, cv2.BORDER_CONSTANT),
+        )
+    )
+    features = extractor.extract(turned, mask)
+    frames = compose(cv2.invertAffineTransform(turn), features.frames)
+    return dataclasses.replace(features, frames=frames, image_size=(width, height))
 
 
 def match_images(
@@ -91,9 +146,11 @@ def match_images(
         method: One of `METHODS`, a `Matcher`, or the name of one that is registered.
         ratio: Lowe's ratio, for the methods that use it.
         geometry, threshold, intrinsics1, intrinsics2, seed, estimator: As for `Verifier`.
-        rotations: `"auto"`: where descriptors stand upright, as those of networks of whole images
-            do, and there is no reliable match, the second image is turned by quarters, too, and the
-            best result returned; see `PairMatches.turn`. `"none"`: never.
+        rotations: `"auto"`: descriptors stand upright. Where there is no reliable match, patches
+            follow the dominant gradient, and for networks of whole images the second image is
+            turned by quarters; where the images turn out to be turned against each other, it is
+            turned by their angle. The best result is returned; see `PairMatches.turn`. `"none"`:
+            the images are matched once, with patches that follow the dominant gradient.
 
     Returns:
         Keypoints with their descriptors, matches, inliers, residuals, the estimated model, and
@@ -117,7 +174,8 @@ def match_images(
         extractor = OpenCVExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):
         detector = "learned" if detector is None else detector
-        extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification)
+        follows = rotations == "none" or geometry is None
+        extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification, follows)
     elif not own_keypoints:
         raise InputError(
             f"{extractor.name} describes keypoints of its own: give neither a detector nor a "
@@ -125,5 +183,5 @@ def match_images(
         )
     pair = match_features(extractor.extract(image1), extractor.extract(image2), matcher, verifier)
     if rotations == "auto":
-        pair = match_turned(pair, image2, extractor, matcher, verifier)
+        pair = match_turned(pair, image1, image2, extractor, matcher, verifier)
     return dataclasses.replace(pair, images=(image1, image2))

@@ -63,9 +63,8 @@ class PairMatches:
         model, inliers, residuals, confidence: As in `Verification`. If the matches were not
             verified, all are inliers, at zero pixels, and there is no confidence.
         images: The two images or their paths, where `match_images` was given them.
-        turn: Degrees by which the second image was turned to the left to be described: a multiple
-            of 90, and 0 unless `match_images` was asked for it. All positions are in pixels of the
-            image as given.
+        turn: Whole degrees by which the second image was turned to the left to be described, 0 to
+            359; see `match_images`. All positions are in pixels of the image as given.
     """
 
     features1: Features

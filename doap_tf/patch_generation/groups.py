@@ -80,6 +80,8 @@ class GroupSettings:
             sequences none.
         min_correlation: correlation of HPatches' patches from which on a view of a photograph, or
             an aligned image, is taken to show a place; −1 leaves out places without contrast alone.
+        oriented: whether frames are turned to the dominant gradient; otherwise they stand upright
+            in the first image, and are turned by the viewpoint in the others.
     """
 
     patch_size: int = 65
@@ -91,6 +93,7 @@ class GroupSettings:
     jitter: str = _HPATCHES
     appearance: Appearance = PRESETS["camera"]
     min_correlation: float = MIN_CORRELATION
+    oriented: bool = True
 
     def __post_init__(self) -> None:
         for name in ("patch_size", "magnification", "max_groups"):
@@ -299,7 +302,7 @@ def _read_photo(path: pathlib.Path) -> np.ndarray:
 
 
 def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
-    """Detects oriented frames [n, 2, 3], strong ones first.
+    """Detects frames [n, 2, 3], strong ones first.
 
     Their HPatches' patches lie inside the image and overlap little. They are up to twice
     `max_groups`, because some places will not be visible in all images.
@@ -317,7 +320,7 @@ def _find_frames(image: np.ndarray, settings: GroupSettings) -> np.ndarray:
     candidates = np.concatenate(detected)[order]
     patches = scale_frames(candidates, HPATCHES_MAGNIFICATION)
     kept = thin(patches, settings.max_overlap, 2 * settings.max_groups)
-    return orient(image, candidates[kept])
+    return orient(image, candidates[kept]) if settings.oriented else candidates[kept]
 
 
 def _inside(frames: np.ndarray, image: np.ndarray) -> np.ndarray:

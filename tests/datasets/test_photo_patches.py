@@ -92,6 +92,7 @@ def test_the_config_is_named_after_contents_and_settings(photographs, tmp_path):
         config_name(moved, tmp_path, kind="aligned"),
         config_name(moved, tmp_path, settings=GroupSettings(appearance=PRESETS["strong"])),
         config_name(moved, tmp_path, settings=GroupSettings(min_correlation=0.1)),
+        config_name(moved, tmp_path, settings=GroupSettings(oriented=False)),
     }
     picture = moved / "1.png"
     content = picture.read_bytes()
@@ -100,7 +101,7 @@ def test_the_config_is_named_after_contents_and_settings(photographs, tmp_path):
     picture.write_bytes(content)
     picture.rename(moved / "one.png")
     names.add(config_name(moved, tmp_path))
-    assert len(names) == 8
+    assert len(names) == 9
 
 
 def test_the_settings_of_earlier_preparations_keep_their_hash():

@@ -54,10 +54,51 @@ def test_images_by_path_with_the_default_network_and_their_picture(tmp_path):
 
 def test_with_a_detector_patches_are_described_by_default():
     pair = doap_tf.match_images(*views(), detector="dog", max_keypoints=100)
-    extractor = DescriptorExtractor(detector="dog", max_keypoints=100)
-    assert extractor.name == "doap-fast-128" and not extractor.upright
+    extractor = DescriptorExtractor(detector="dog", max_keypoints=100, oriented=False)
+    assert extractor.name == "doap-fast-128"
     np.testing.assert_array_equal(pair.features1.frames, extractor.extract(views()[0]).frames)
-    assert DescriptorExtractor("doap-fast-128", oriented=False).upright
+
+
+@pytest.mark.parametrize("settings", [{"rotations": "none"}, {"geometry": None}])
+def test_patches_that_are_matched_once_follow_the_dominant_gradient(settings):
+    pair = doap_tf.match_images(*views(), detector="dog", max_keypoints=100, **settings)
+    extractor = DescriptorExtractor(detector="dog", max_keypoints=100)
+    assert not extractor.upright
+    np.testing.assert_array_equal(pair.features1.frames, extractor.extract(views()[0]).frames)
+
+
+def turn_left(image, degrees):
+    """The image on a canvas that holds it all, and the map to it."""
+    height, width = image.shape
+    centre, radius = ((width - 1) / 2, (height - 1) / 2), int(np.hypot(width, height) / 2)
+    turn = cv2.getRotationMatrix2D(centre, degrees, 1)
+    turn[:, 2] += radius - np.array(centre)
+    return cv2.warpAffine(image, turn, (2 * radius + 1, 2 * radius + 1)), turn
+
+
+@pytest.mark.parametrize("name", ["doap-fast-128", "doap-dense-128"])
+@pytest.mark.parametrize("degrees", [0, 30, 118])
+def test_a_turned_image_is_described_upright(name, degrees):
+    image, _ = views()
+    second, turn = turn_left(image, degrees)
+    settings = {"geometry": "homography", "max_keypoints": 400}
+    pair = doap_tf.match_images(image, second, name, **settings)
+    assert pair.reliable
+    assert abs((pair.turn + degrees + 180) % 360 - 180) <= 1
+    assert pair.features2.image_size == second.shape[::-1]
+    assert corner_error(pair.model, np.vstack([turn, [0, 0, 1]])) < 1.5
+    once = doap_tf.match_images(image, second, name, rotations="none", **settings)
+    assert pair.inliers.sum() > (once.inliers.sum() if degrees else 0)
+
+
+def test_a_turn_by_less_than_fifteen_degrees_is_left():
+    extractor = DescriptorExtractor("doap-fast-128", max_keypoints=400, oriented=False)
+    image, _ = views()
+    second, _ = turn_left(image, 10)
+    expected = match_features(extractor.extract(image), extractor.extract(second))
+    pair = doap_tf.match_images(image, second, extractor)
+    assert pair.turn == 0
+    np.testing.assert_array_equal(pair.indices, expected.indices)
 
 
 def test_an_image_that_could_not_be_read_is_named():
@@ -107,13 +148,15 @@ def test_keypoints_are_limited_unless_all_are_wanted(monkeypatch):
         lambda image, detector, limit, *_: limits.append(limit) or detect(image, detector, 2),
     )
     for kwargs in ({}, {"max_keypoints": None}, {"max_keypoints": 0}, {"max_keypoints": 7}):
-        doap_tf.match_images(*views(), "sift", **kwargs)
+        doap_tf.match_images(*views(), "sift", rotations="none", **kwargs)
         assert len(DescriptorExtractor("sift", **kwargs).detect(views()[0])) == 2
     assert limits == [8192] * 3 + [None] * 6 + [7] * 3
 
 
 def test_magnifications_are_passed_on():
-    pair = doap_tf.match_images(*views(), "pixels", max_keypoints=40, magnification=(4, 9))
+    pair = doap_tf.match_images(
+        *views(), "pixels", max_keypoints=40, magnification=(4, 9), rotations="none"
+    )
     extractor = DescriptorExtractor("pixels", max_keypoints=40, magnification=(4, 9))
     expected = extractor.extract(views()[0]).descriptors
     np.testing.assert_array_equal(pair.features1.descriptors, expected)

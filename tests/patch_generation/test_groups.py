@@ -10,7 +10,7 @@ from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.errors import InputError
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.detectors import detect
-from doap_tf.features.frames import inside, scale_frames
+from doap_tf.features.frames import inside, scale_frames, similarity_frames
 from doap_tf.features.overlap import overlapping_pairs
 from doap_tf.patch_generation.groups import GroupSettings, cut_groups, generate_groups
 from doap_tf.patch_generation.scenes import find_scenes
@@ -100,6 +100,15 @@ def test_groups_at_learned_keypoints_with_the_errors_of_their_detector(photo_fol
     levels = same.reshape(len(same), 3, 5).mean(axis=(0, 2))
     assert levels.min() > others.mean() + 0.3
     assert np.ptp(levels) < 0.05
+
+
+def test_frames_that_are_not_oriented_stand_upright_in_the_first_image(photo_folder):
+    (scene, *_) = find_scenes(photo_folder)
+    groups = cut_groups(scene, dataclasses.replace(SETTINGS, oriented=False))
+    radius = groups.frames[:, 0, 0]
+    expected = similarity_frames(*groups.frames[:, :, 2].T, radius)
+    np.testing.assert_array_equal(groups.frames, expected)
+    assert_views_show_their_place(groups.patches)
 
 
 @pytest.mark.parametrize("magnification", [3.0, 12.0])
