@@ -20,6 +20,7 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
+    load_initial,
     load_network,
     train_dir,
 )
@@ -90,8 +91,8 @@ def main(argv: Sequence[str]) -> None:
         size = make_network(config).input_size
     except ValueError as error:
         raise InputError(str(error)) from error
-    teachers = [load_network("teacher", name) for name in config.teachers]
-    initial = [load_network("initial", name) for name in config.initial_networks]
+    teachers = [load_network("teacher", name, "DescriptorNetwork") for name in config.teachers]
+    initial = load_initial(config, "DescriptorNetwork")
     parts, groups, validation_groups = _load_groups(size)
     magnification = _magnification(parts)
     print_data(

@@ -16,7 +16,7 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
-    load_network,
+    load_initial,
     train_dir,
 )
 from doap_tf.commands.recipes import expand_recipes
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     tracks = load_tracks(FLAGS.tracks) if FLAGS.tracks else None
     sources = ", ".join(str(source) for source in (images.train, tracks) if source)
     print_data(sources, images.held_out)
-    initial = [load_network("initial", name, dense=True) for name in config.initial_networks]
+    initial = load_initial(config, "DenseNetwork", "DescriptorNetwork")
     network = DenseTrainer(config, images, folder, strategy, tracks, initial).run()
     if is_chief(strategy):
         exported = _export(network, folder)

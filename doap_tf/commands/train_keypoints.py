@@ -14,6 +14,7 @@ from doap_tf.commands.config_flags import (
     config_from_flags,
     define_config_flags,
     has_gpu,
+    load_initial,
     load_network,
     train_dir,
 )
@@ -74,7 +75,9 @@ def main(argv: Sequence[str]) -> None:
             ViewPairs(held_out, config.view_size, config.seed), objective, config
         )
     print_data(pairs, validation and validation.pairs)
-    network = KeypointTrainer(config, pairs, objective, validation, folder, strategy).run()
+    initial = load_initial(config, "KeypointNetwork")
+    trainer = KeypointTrainer(config, pairs, objective, validation, folder, strategy, initial)
+    network = trainer.run()
     if is_chief(strategy):
         write_file(folder / runs.KEYPOINTS, convert_keypoints_to_tflite(network))
         if validation:
@@ -103,7 +106,7 @@ def _scenes() -> "tuple[list[Scene], list[Scene]]":
 
 def _descriptor(name: str, on_gpu: bool) -> "DescriptorNetwork":
     """Returns the network that ranks places, on a GPU in mixed precision, twice as fast."""
-    network = load_network("descriptor", name)
+    network = load_network("descriptor", name, "DescriptorNetwork")
     if not on_gpu:
         return network
     fast = type(network).from_config({**network.get_config(), "dtype": "mixed_bfloat16"})

@@ -47,6 +47,10 @@ class RunConfig:
     batch_size: int
     steps: int
     learning_rate: float
+    initial: str = setting(
+        "",
+        "Networks to start from instead of by chance, by name or file, with commas between them.",
+    )
     warmup: float = setting(0.0, "Share of the run over which the rate rises to its schedule's.")
     clip_norm: float = setting(0.0, "Maximum norm of the whole gradient; 0 for no limit.")
     seed: int = setting(0, "Of weights, batches, dropout, augmentation and validation split.")
@@ -72,6 +76,11 @@ class RunConfig:
             value, choices = getattr(self, field.name), declared["choices"]
             if choices:
                 check_choice(field.name, value, choices)
+
+    @property
+    def initial_networks(self) -> list[str]:
+        """The networks that `initial` names."""
+        return names_of(self.initial)
 
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0: along a cosine to zero."""
@@ -109,11 +118,6 @@ class TrainingConfig(RunConfig):
         0, "Histogram bins; 0 for 25, 6 of squared distances, or one per bit of a binary head."
     )
     margin: float = setting(1.0, "Of hardest_in_batch and hardnet.")
-    initial: str = setting(
-        "",
-        "Networks to start from instead of by chance, with commas between them, such as "
-        "doap-fast-128.",
-    )
     teacher: str = setting(
         "",
         "Network whose ranking of each list is learnt as well, such as doap-128; the mean of "
@@ -159,11 +163,6 @@ class TrainingConfig(RunConfig):
     def teachers(self) -> list[str]:
         """The networks that `teacher` names."""
         return names_of(self.teacher)
-
-    @property
-    def initial_networks(self) -> list[str]:
-        """The networks that `initial` names."""
-        return names_of(self.initial)
 
     def rate_at(self, step: int) -> float:
         """Returns the learning rate of a step, counted from 0."""

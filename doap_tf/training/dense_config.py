@@ -7,7 +7,7 @@ from doap_tf.appearance import PRESETS
 from doap_tf.errors import InputError
 from doap_tf.losses import CORRESPONDENCE_LOSSES
 from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS
-from doap_tf.training.config import PRECISIONS, RunConfig, names_of, setting
+from doap_tf.training.config import PRECISIONS, RunConfig, setting
 from doap_tf.training.schedule import keypoint_cost
 
 _SMALLEST_VIEW = 64
@@ -21,11 +21,6 @@ class DenseConfig(RunConfig):
         "dense-128",
         "Structure of the network.",
         collections.ChainMap(CONTEXT_PRESETS, DENSE_PRESETS),
-    )
-    initial: str = setting(
-        "",
-        "Networks to start from instead of by chance, with commas between them, such as "
-        "doap-dense-128,doap-fast-128.",
     )
     loss: str = setting("average_precision", "Of descriptors.", CORRESPONDENCE_LOSSES)
     distance: str = setting("euclidean", "Of floats in the loss.", ("euclidean", "squared"))
@@ -80,11 +75,6 @@ class DenseConfig(RunConfig):
         for name in ("weight_decay", "map_weight", "patch_weight"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be 0 or above, not {getattr(self, name)}.")
-
-    @property
-    def initial_networks(self) -> list[str]:
-        """The networks that `initial` names."""
-        return names_of(self.initial)
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""

@@ -13,7 +13,6 @@ from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS, ContextNetwork, Den
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import ImagePool
 from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs
-from doap_tf.training.initial_weights import start_from
 from doap_tf.training.keypoint_objective import KeypointObjective
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.scene_tracks import TrackPairs
@@ -45,8 +44,7 @@ class DenseStep(NetworkUpdate):
         tracks: TrackPairs | None = None,
         initial: Sequence[tf.keras.Model] = (),
     ):
-        self._initial = initial
-        super().__init__(config, strategy, in_parts=True)
+        super().__init__(config, strategy, in_parts=True, initial=initial)
         self._inputs = tf.nest.map_structure(self._copies, (pool, tracks or ()))
         tracked = int(config.batch_size * config.track_share) if tracks else 0
         self._tracked = tracked // self._replicas * self._replicas
@@ -86,10 +84,7 @@ class DenseStep(NetworkUpdate):
         return values
 
     def _make_network(self) -> DenseNetwork:
-        network = make_dense_network(self._config)
-        if self._initial:
-            start_from(network, self._initial)
-        return network
+        return make_dense_network(self._config)
 
     def _make_optimizer(self) -> tf.keras.optimizers.Optimizer:
         return tf.keras.optimizers.AdamW(weight_decay=self._config.weight_decay)

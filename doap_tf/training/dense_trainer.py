@@ -15,7 +15,6 @@ from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import DenseImages
 from doap_tf.training.dense_step import DenseStep, make_dense_network
 from doap_tf.training.dense_validation import DenseValidation
-from doap_tf.training.initial_weights import start_from
 from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.scene_tracks import SceneTracks
 from doap_tf.training.summaries import Summaries
@@ -55,8 +54,6 @@ class DenseTrainer(TrainingLoop):
             True,
             train_dir,
         )
-        if initial:
-            print(start_from(self._plain, initial))
         self._validation = validation(config, images.held_out)
         self._described = {
             "train": images.train.described(),

@@ -1,6 +1,6 @@
 """One step of keypoint training: scores of both views, the objective, gradients, update."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -20,6 +20,7 @@ class KeypointStep(NetworkUpdate):
         config: Settings of the run.
         objective: What the scores are trained for.
         strategy: Devices; the pairs are divided equally among its replicas.
+        initial: Networks to start from; see `start_from`.
     """
 
     def __init__(
@@ -27,9 +28,10 @@ class KeypointStep(NetworkUpdate):
         config: KeypointConfig,
         objective: KeypointObjective,
         strategy: tf.distribute.Strategy | None = None,
+        initial: Sequence[KeypointNetwork] = (),
     ):
         self._objective: Callable = objective
-        super().__init__(config, strategy)
+        super().__init__(config, strategy, initial=initial)
         if config.xla and self._replicas > 1:
             self._objective = tf.function(objective, jit_compile=True)
 

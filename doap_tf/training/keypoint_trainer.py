@@ -2,10 +2,12 @@
 
 import contextlib
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from doap_tf.networks import KeypointNetwork
 from doap_tf.parallel import map_ahead
 from doap_tf.patch_generation.view_pairs import ViewPairs, Views
 from doap_tf.training.keypoint_config import KeypointConfig
@@ -26,6 +28,7 @@ class KeypointTrainer(TrainingLoop):
         validation: Chooses the best network; None keeps the last one.
         train_dir: Folder for everything that is written, and to resume from.
         strategy: Devices; see `NetworkUpdate`.
+        initial: Networks to start from, those that the settings name; see `start_from`.
     """
 
     unit, score, label = "pairs", "gain", "gain"
@@ -38,10 +41,11 @@ class KeypointTrainer(TrainingLoop):
         validation: KeypointValidation | None,
         train_dir: pathlib.Path,
         strategy: tf.distribute.Strategy | None = None,
+        initial: Sequence[KeypointNetwork] = (),
     ):
         super().__init__(
             config,
-            KeypointStep(config, objective, strategy),
+            KeypointStep(config, objective, strategy, initial),
             make_keypoint_network(config),
             validation is not None,
             train_dir,

@@ -21,6 +21,7 @@ from doap_tf.errors import InputError, Interrupted
 from doap_tf.progress import progress
 from doap_tf.training.checkpoints import Checkpoints
 from doap_tf.training.config import incompatibility
+from doap_tf.training.initial_weights import start_from
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.strategy import is_chief
 from doap_tf.training.summaries import Summaries
@@ -73,6 +74,8 @@ class TrainingLoop(abc.ABC):
     ):
         self._config = config
         self._step: Any = step
+        if step.initial:
+            print(start_from(plain, step.initial))
         self._plain = plain
         self._validated = validated
         self._directory = train_dir

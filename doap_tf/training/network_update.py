@@ -2,12 +2,13 @@
 
 import abc
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from doap_tf.errors import InputError
+from doap_tf.training.initial_weights import start_from
 
 
 class NetworkUpdate(abc.ABC):
@@ -19,12 +20,23 @@ class NetworkUpdate(abc.ABC):
         strategy: Devices, the current ones by default; inputs are divided equally among its
             replicas.
         in_parts: Whether the subclass compiles parts of a step itself.
+        initial: The networks to start from that `config.initial` names; see `start_from`.
     """
 
     def __init__(
-        self, config: Any, strategy: tf.distribute.Strategy | None = None, in_parts: bool = False
+        self,
+        config: Any,
+        strategy: tf.distribute.Strategy | None = None,
+        in_parts: bool = False,
+        initial: Sequence[tf.keras.Model] = (),
     ):
+        if len(initial) != len(config.initial_networks):
+            raise InputError(
+                f"{len(initial)} networks to start from are given, but the settings name "
+                f"{config.initial!r}."
+            )
         self._config = config
+        self.initial = initial
         self.strategy = strategy = strategy or tf.distribute.get_strategy()
         self._replicas = strategy.num_replicas_in_sync
         if config.batch_size % self._replicas:
@@ -91,7 +103,10 @@ class NetworkUpdate(abc.ABC):
 
     def _fresh_network(self) -> Any:
         tf.keras.utils.set_random_seed(self._seed)
-        return self._make_network()
+        network = self._make_network()
+        if self.initial:
+            start_from(network, self.initial)
+        return network
 
     def _run(self, inputs: Any, rate: float, step: int, *scalars: float) -> Any:
         """Updates the network; returns the scalars of `_loss_and_gradients` for all replicas.

@@ -12,7 +12,6 @@ from doap_tf.errors import InputError, check_choice
 from doap_tf.losses import LOSSES, DistillationLoss, ListLoss
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.config import TrainingConfig
-from doap_tf.training.initial_weights import start_from
 from doap_tf.training.network_update import NetworkUpdate
 from doap_tf.training.strategy import precision
 from doap_tf.training.teachers import Teachers
@@ -42,13 +41,7 @@ class TrainingStep(NetworkUpdate):
             raise InputError(
                 f"{len(teachers)} teachers are given, but the settings name {config.teacher!r}."
             )
-        if len(initial) != len(config.initial_networks):
-            raise InputError(
-                f"{len(initial)} networks to start from are given, but the settings name "
-                f"{config.initial!r}."
-            )
-        self._initial = initial
-        super().__init__(config, strategy)
+        super().__init__(config, strategy, initial=initial)
         self.loss = make_loss(config, far_apart)
         self._distillation = DistillationLoss()
         with self.strategy.scope(), self._precision():
@@ -70,10 +63,7 @@ class TrainingStep(NetworkUpdate):
         return self._run((patches, labels), rate, step)
 
     def _make_network(self) -> DescriptorNetwork:
-        network = make_network(self._config)
-        if self._initial:
-            start_from(network, self._initial)
-        return network
+        return make_network(self._config)
 
     def _make_optimizer(self) -> tf.keras.optimizers.Optimizer:
         return tf.keras.optimizers.SGD(momentum=self._config.momentum)

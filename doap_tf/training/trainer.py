@@ -17,7 +17,6 @@ from doap_tf.errors import InputError
 from doap_tf.networks import DescriptorNetwork
 from doap_tf.training.batches import Batch, make_batches
 from doap_tf.training.config import TrainingConfig
-from doap_tf.training.initial_weights import start_from
 from doap_tf.training.loop import TrainingLoop
 from doap_tf.training.step import TrainingStep, make_network
 from doap_tf.training.summaries import Summaries
@@ -92,8 +91,6 @@ class Trainer(TrainingLoop):
                 validation.groups.magnification,
             )
         plain = make_network(config)
-        if initial:
-            print(start_from(plain, initial))
         super().__init__(config, step, plain, validation is not None, train_dir)
         self._groups = groups
         self._sampler = sampler

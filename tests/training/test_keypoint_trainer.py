@@ -30,11 +30,11 @@ def scenes(tmp_path_factory):
     return find_scenes(launch.make_photographs(tmp_path_factory.mktemp("data") / "photographs"))
 
 
-def train(config, scenes, folder, validate=True):
+def train(config, scenes, folder, validate=True, initial=()):
     objective = KeypointObjective(Pixels(), config.view_size)
     pairs, held_out = (ViewPairs(part, config.view_size) for part in (scenes[:-2], scenes[-2:]))
     validation = KeypointValidation(held_out, objective, config) if validate else None
-    network = KeypointTrainer(config, pairs, objective, validation, folder).run()
+    network = KeypointTrainer(config, pairs, objective, validation, folder, initial=initial).run()
     return network, json.loads((folder / "train.json").read_text())
 
 
@@ -65,6 +65,17 @@ def test_the_record_and_the_model_are_written(finished):
     loaded = tf.keras.models.load_model(folder / "model.keras")
     image = np.random.default_rng(0).uniform(0, 255, [1, 32, 64, 1])
     np.testing.assert_array_equal(loaded(image), network(image))
+
+
+def test_a_run_goes_on_from_a_trained_network(finished, scenes, tmp_path, capsys):
+    _, trained, record = finished
+    config = dataclasses.replace(
+        CONFIG, steps=1, keypoint_cost=0.1, initial="trained.keras", learning_rate=1e-9
+    )
+    _, continued = train(config, scenes, tmp_path, initial=[trained])
+    assert "3 of 3 layers start from the initial networks; anew: none" in capsys.readouterr().out
+    start = continued["history"][0]["validation"]
+    assert start["gain"] == pytest.approx(record["best"]["gain"], abs=1e-5)
 
 
 def test_tensorboard_gets_numbers_and_keypoints_on_both_views(finished):

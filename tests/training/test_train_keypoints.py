@@ -135,6 +135,7 @@ def test_the_former_flag_says_what_to_use(tmp_path):
         (["--validation_fraction=2"], "fraction for validation must be in [0, 1), not 2"),
         (["--dimension=64"], "Unknown command line flag 'dimension'"),
         (["--train_dir="], "give --train_dir"),
+        (["--initial=doap-tiny-256b"], "DescriptorNetwork, not a KeypointNetwork"),
         (["--batch_size=-1"], "batch_size must be at least 1, not -1"),
     ],
 )
