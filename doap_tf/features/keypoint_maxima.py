@@ -9,7 +9,9 @@ SMOOTHING = 1.3  # σ by which scores are smoothed, because those of a block's p
 RADIUS = 2  # of non-maximum suppression, in pixels of the level
 BORDER = 4  # pixels of each level where nothing is searched
 TEXTURE = 11  # side of the square around a keypoint that must not be of one grey value
-THRESHOLD = 0.0  # least score of a keypoint
+THRESHOLD = -2.0  # least score of a keypoint, a logit
+MEAN, DEVIATION = 128.0, 80.0  # of the grey values of an image, as a keypoint network is given it
+LEAST_DEVIATION = 10.0  # images of less contrast are given no more than ones of this
 
 
 def network_margin(stride: int, receptive_field: int) -> int:

@@ -14,7 +14,15 @@ import numpy as np
 
 from doap_tf import runs, tflite_metadata
 from doap_tf.catalogue import ENTRIES
-from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, network_margin
+from doap_tf.features.keypoint_maxima import (
+    DEVIATION,
+    LEAST_DEVIATION,
+    MEAN,
+    SMALLEST_SIDE,
+    STEP,
+    THRESHOLD,
+    network_margin,
+)
 from doap_tf.features.pyramid_levels import BLUR
 from doap_tf.features.scale_space import Points
 from doap_tf.features.score_maxima import score_maxima
@@ -32,8 +40,8 @@ class LearnedDetector:
     A structure may be found at several levels. If only the strongest stayed, right matches would be
     fewer, and of no more places (docs/experiments/learned_keypoints.md).
 
-    The network runs by LiteRT, without TensorFlow, in strips: memory is bounded, and the scores are
-    those of the whole image.
+    The network is given every image with the same brightness and contrast. It runs by LiteRT,
+    without TensorFlow, in strips: memory is bounded, and the scores are those of the whole image.
 
     Args:
         model: A `.tflite` file that `convert_keypoints_to_tflite` made, or a training directory
@@ -50,7 +58,7 @@ class LearnedDetector:
             self._margin = network_margin(self._stride, metadata["receptive_field"])
             # To allocate takes as long as to run.
             self._interpreters = Interpreters(content, _KEPT_SHAPES)
-            self._run(np.zeros((self._stride, self._stride)))
+            self._run(np.zeros((self._stride, self._stride), np.float32))
         self._threshold = threshold
         self.weights_sha256 = hashlib.sha256(content).hexdigest()
 
@@ -68,9 +76,12 @@ class LearnedDetector:
         """
         image = as_grey(image)
         height, width = image.shape
+        mean, deviation = (float(value[0, 0]) for value in cv2.meanStdDev(image))
+        factor = DEVIATION / max(deviation, LEAST_DEVIATION)
         levels = []
         for number, level in enumerate(_pyramid(image)):
-            x, y, score = score_maxima(level, self._scores(level), self._threshold)
+            scores = self._scores(level, factor, MEAN - factor * mean)
+            x, y, score = score_maxima(level, scores, self._threshold)
             x = (x + 0.5) * (width / level.shape[1]) - 0.5
             y = (y + 0.5) * (height / level.shape[0]) - 0.5
             levels.append((x, y, np.full(len(x), self._radius * STEP**number), score))
@@ -80,8 +91,8 @@ class LearnedDetector:
         kept = mask[np.rint(points.y).astype(int), np.rint(points.x).astype(int)] > 0
         return Points(*(column[kept] for column in points))
 
-    def _scores(self, image: np.ndarray) -> np.ndarray:
-        """Scores every pixel: float32 [H, W]."""
+    def _scores(self, image: np.ndarray, factor: float = 1, offset: float = 0) -> np.ndarray:
+        """Scores every pixel of an image times a factor plus an offset: float32 [H, W]."""
         height, width = image.shape
         margin = self._margin
         below, right = -height % self._stride, -width % self._stride
@@ -96,12 +107,13 @@ class LearnedDetector:
         with self._interpreters.lock:
             for start in range(0, len(scores), rows):
                 start = min(start, len(scores) - rows)  # strips of one shape
-                strip = self._run(padded[start : start + rows + 2 * margin])
-                scores[start : start + rows] = strip[margin:-margin, margin : margin + width]
+                strip = padded[start : start + rows + 2 * margin] * np.float32(factor)
+                read = self._run(strip + np.float32(offset))
+                scores[start : start + rows] = read[margin:-margin, margin : margin + width]
         return scores[:height]
 
     def _run(self, image: np.ndarray) -> np.ndarray:
-        images = image.astype(np.float32)[np.newaxis, ..., np.newaxis]
+        images = image[np.newaxis, ..., np.newaxis]
 
         def allocated(interpreter: Any) -> Any:
             interpreter.resize_tensor_input(_index(interpreter.get_input_details()), images.shape)

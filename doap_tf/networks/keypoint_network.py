@@ -22,7 +22,8 @@ class KeypointNetwork(tf.keras.Model):
         synchronized: Whether batch statistics are computed over all replicas of a strategy.
 
     Call arguments:
-        images: Grey values, 0 to 255, [B, H, W, 1]; the sides are multiples of `stride`.
+        images: Grey values, [B, H, W, 1], with the contrast that `features.graph.contrast_map`
+            gives; the sides are multiples of `stride`.
         training: Whether batch statistics are used.
 
     Returns:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from doap_tf.features.graph import contrast_map
 from doap_tf.networks import KeypointNetwork
 from doap_tf.patch_generation.view_pairs import Views
 from doap_tf.training.keypoint_config import KeypointConfig
@@ -74,7 +75,9 @@ def score_views(
     """Returns the objective of a network on pairs of views."""
     views = Views(*(tf.cast(part, tf.float32) for part in views))
     images = tf.concat([views.first, views.second], 0)[..., tf.newaxis]
-    return objective(network(images, training=training)[..., 0], views, cost, seed)
+    factor, offset = contrast_map(images)
+    logits = network(factor * images + offset, training=training)[..., 0]
+    return objective(logits, views, cost, seed)
 
 
 def make_keypoint_network(config: KeypointConfig) -> KeypointNetwork:

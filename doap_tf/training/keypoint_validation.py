@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.drawing.keypoints import draw_keypoints
+from doap_tf.features.graph import contrast_map
 from doap_tf.networks import KeypointNetwork
 from doap_tf.patch_generation.view_pairs import ViewPairs, Views
 from doap_tf.training.keypoint_config import KeypointConfig
@@ -58,7 +59,9 @@ class KeypointValidation:
 
 def _strongest(network: KeypointNetwork, view: np.ndarray) -> np.ndarray:
     """Returns x, y [N, 2] of the highest maxima of the scores."""
-    scores = network(view[np.newaxis, ..., np.newaxis].astype(np.float32))
+    image = view[np.newaxis, ..., np.newaxis].astype(np.float32)
+    factor, offset = contrast_map(image)
+    scores = network(factor * image + offset)
     peaks = tf.where(scores == tf.nn.max_pool2d(scores, 5, 1, "SAME"), scores, -np.inf)
     peaks = peaks.numpy()[0, ..., 0]
     order = np.argsort(-peaks, axis=None, kind="stable")[:_PICTURED_KEYPOINTS]

@@ -66,7 +66,7 @@ def test_keypoints_lie_where_the_scores_of_their_level_peak(detector, monkeypatc
     monkeypatch.setattr(
         detector,
         "_scores",
-        lambda image: scores - 1 if image.shape == shapes[level] else np.full(image.shape, -1.0),
+        lambda image, *_: (scores if image.shape == shapes[level] else np.zeros(image.shape)) - 3,
     )
     points = detector.detect(np.random.default_rng(0).integers(0, 255, shapes[0], np.uint8))
     order = np.lexsort([points.x, np.rint(points.y / 25)])
@@ -108,6 +108,23 @@ def test_no_strip_is_larger_than_the_limit(detector, monkeypatch):
 def test_images_without_texture_have_no_keypoints(value, threshold):
     points = LearnedDetector(threshold=threshold).detect(np.full((200, 300), value, np.uint8))
     assert len(points.x) == 0
+
+
+def test_keypoints_depend_neither_on_brightness_nor_on_contrast(detector):
+    image = photograph("camera")[100:400, 100:450] // 3
+    expected, found = (detector.detect(grey) for grey in (image, 2 * image + 40))
+    first = expected.sigma == expected.sigma[0]  # smaller levels are rounded to bytes
+    count = first.sum()
+    assert count > 200
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one[:count], other[:count], atol=2e-3)
+
+
+def test_a_faint_image_has_as_many_keypoints(detector):
+    image = photograph("camera")
+    faint = np.rint(21 + image / 255 * 22).astype(np.uint8)
+    counts = [len(detector.detect(grey).x) for grey in (image, faint)]
+    assert counts[1] > 0.75 * counts[0]
 
 
 def test_hardly_visible_noise_has_almost_no_keypoints(detector):

@@ -9,15 +9,20 @@ import type { Network } from "./network";
 // doap_tf/features/keypoint_maxima.py
 const STEP = Math.SQRT2;
 const SMALLEST_SIDE = 32;
-const THRESHOLD = 0;
+const THRESHOLD = -2;
+const MEAN = 128;
+const DEVIATION = 80;
+const LEAST_DEVIATION = 10;
 const BLUR = 0.6;
 
 /** Finds keypoints, the strongest first. */
 export async function detect(image: Grey, network: Network, entry: DetectorEntry): Promise<Keypoint[]> {
   const found: Keypoint[] = [];
+  const contrast = contrastOf(image);
   let radius = entry.radius;
   for (const level of pyramid(image)) {
-    for (const { x, y, score } of scoreMaxima(level, await scoresOf(level, network, entry), THRESHOLD)) {
+    const scores = await scoresOf(level, contrast, network, entry);
+    for (const { x, y, score } of scoreMaxima(level, scores, THRESHOLD)) {
       found.push({
         x: ((x + 0.5) * image.width) / level.width - 0.5,
         y: ((y + 0.5) * image.height) / level.height - 0.5,
@@ -44,8 +49,28 @@ function* pyramid(image: Grey): Generator<Grey> {
   }
 }
 
+/** What gives grey values the brightness and contrast that the network was trained with. */
+interface Contrast {
+  factor: number;
+  offset: number;
+}
+
+function contrastOf({ pixels }: Grey): Contrast {
+  let mean = 0;
+  for (const value of pixels) mean += value / pixels.length;
+  let variance = 0;
+  for (const value of pixels) variance += (value - mean) ** 2 / pixels.length;
+  const factor = DEVIATION / Math.max(Math.sqrt(variance), LEAST_DEVIATION);
+  return { factor, offset: MEAN - factor * mean };
+}
+
 /** Scores every pixel in tiles that overlap so far that seams are not seen. */
-async function scoresOf(image: Grey, network: Network, entry: DetectorEntry): Promise<Grey> {
+async function scoresOf(
+  image: Grey,
+  { factor, offset }: Contrast,
+  network: Network,
+  entry: DetectorEntry,
+): Promise<Grey> {
   const { stride, receptive_field: field } = entry;
   const [tile] = entry.image_size;
   const margin = stride * Math.ceil((field / stride - 1) / 2);
@@ -58,7 +83,7 @@ async function scoresOf(image: Grey, network: Network, entry: DetectorEntry): Pr
       for (let i = 0; i < tile; i++) columns[i] = mirrored(left - margin + i, image.width);
       for (let y = 0; y < tile; y++) {
         const start = mirrored(top - margin + y, image.height) * image.width;
-        for (let x = 0; x < tile; x++) input[y * tile + x] = image.pixels[start + columns[x]];
+        for (let x = 0; x < tile; x++) input[y * tile + x] = factor * image.pixels[start + columns[x]] + offset;
       }
       const output = await network.run(input);
       const width = Math.min(inner, image.width - left);

@@ -6,7 +6,7 @@ constants from the same module. Only ordinary operations are used, so that any s
 
 from doap_tf.features.graph.cutting import GraphPyramid, cut_patches
 from doap_tf.features.graph.dense_extractor import GraphDenseExtractor
-from doap_tf.features.graph.detection import GraphDetector, GraphKeypoints
+from doap_tf.features.graph.detection import GraphDetector, GraphKeypoints, contrast_map
 from doap_tf.features.graph.orientation import dominant_angles
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "GraphDetector",
     "GraphKeypoints",
     "GraphPyramid",
+    "contrast_map",
     "cut_patches",
     "dominant_angles",
 ]

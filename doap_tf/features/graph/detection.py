@@ -7,7 +7,15 @@ import numpy as np
 import tensorflow as tf
 
 from doap_tf.features.graph.score_maxima import mirrored, score_maxima, smoothed
-from doap_tf.features.keypoint_maxima import SMALLEST_SIDE, STEP, THRESHOLD, network_margin
+from doap_tf.features.keypoint_maxima import (
+    DEVIATION,
+    LEAST_DEVIATION,
+    MEAN,
+    SMALLEST_SIDE,
+    STEP,
+    THRESHOLD,
+    network_margin,
+)
 
 _KERNEL = np.array([1, 42, 170, 42, 1], np.float32) / 256  # OpenCV's Gaussian of σ 0.6 for bytes
 
@@ -52,6 +60,7 @@ class GraphDetector:
             max_keypoints: Number to keep, int32 [].
         """
         sides = tf.cast(tf.shape(image), tf.float64)
+        factor, offset = map(tf.squeeze, contrast_map(image[tf.newaxis, :, :, tf.newaxis]))
 
         def size_of(number: tf.Tensor) -> tf.Tensor:
             return tf.cast(tf.round(sides / STEP ** tf.cast(number, tf.float64)), tf.int32)
@@ -59,7 +68,7 @@ class GraphDetector:
         def add_level(
             number: tf.Tensor, level: tf.Tensor, keypoints: tf.TensorArray
         ) -> tuple[tf.Tensor | tf.TensorArray, ...]:
-            peaks = score_maxima(level, self._scores(level), THRESHOLD)
+            peaks = score_maxima(level, self._scores(factor * level + offset), THRESHOLD)
             scale = tf.cast(sides / tf.cast(tf.shape(level), tf.float64), tf.float32)[::-1]
             radius = self._radius * STEP ** tf.cast(number, tf.float32)
             radii = tf.fill([tf.shape(peaks)[0], 1], radius)
@@ -89,6 +98,20 @@ class GraphDetector:
         padded = mirrored(level, margin, [-height % self._stride, -width % self._stride])
         scores = self._network(padded[tf.newaxis, :, :, tf.newaxis])[0, :, :, 0]
         return scores[margin : margin + height, margin : margin + width]
+
+
+def contrast_map(images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns what gives images the brightness and contrast that networks are trained with.
+
+    Args:
+        images: Grey values, float32 [B, H, W, 1].
+
+    Returns:
+        Factors and offsets [B, 1, 1, 1]: a network is given `factor * image + offset`.
+    """
+    mean, variance = tf.nn.moments(images, axes=(1, 2, 3), keepdims=True)
+    factor = DEVIATION / tf.maximum(tf.sqrt(variance), LEAST_DEVIATION)
+    return factor, MEAN - factor * mean
 
 
 def _smaller(level: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
