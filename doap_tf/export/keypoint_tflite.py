@@ -17,8 +17,9 @@ def convert_keypoints_to_tflite(
 ) -> bytes:
     """Converts a keypoint network to a .tflite model with builtin operators only.
 
-    The model takes `images`, float32 [1, H, W, 1], grey values 0 to 255, and returns `scores`,
-    float32 [1, H, W, 1]: logits, the larger, the better the keypoint.
+    The model takes `images`, float32 [1, H, W, 1], grey values moved and scaled so that the whole
+    image has the mean and deviation of `features.keypoint_maxima`, and returns `scores`, float32
+    [1, H, W, 1]: logits, the larger, the better the keypoint.
 
     Args:
         network: A trained network.
