@@ -25,12 +25,15 @@ reconstruct() {
   done
 }
 
-# Groups of a run, and their weights.
+# Groups of a run, and their weights. Those whose names end in -up stand upright.
+oriented() {
+  [ "$1" = "${1%-up}" ] && echo --oriented || echo --nooriented
+}
 photographs() {
-  cut "photos-$1" --source="$data/photos" --max_groups=160 --appearance="$1"
+  cut "photos-$1" --source="$data/photos" --max_groups=160 --appearance="${1%-up}" "$(oriented "$1")"
 }
 webcams() {
-  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="$1"
+  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="${1%-up}" "$(oriented "$1")"
 }
 notredame() {
   prepare notredame --dataset=ubc_phototour --config=notredame --source="$data/notredame"
@@ -43,7 +46,11 @@ mixture() {
     strong-bound) echo photos-strong,webcam-0.1,notredame 0.6,0.3,0.1 ;;
     strong-webcams) echo photos-strong,webcam-0.1,notredame 0.3,0.6,0.1 ;;
     scenes) echo photos-strong,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.5,0.3,0.08,0.01,0.02,0.05,0.01,0.02,0.01 ;;
-    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams and scenes" >&2; exit 2 ;;
+    upright) echo photos-strong-up,webcam-0.1-up,notredame 0.45,0.45,0.1 ;;
+    both) echo photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame 0.25,0.2,0.25,0.2,0.1 ;;
+    mild) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame 0.25,0.2,0.15,0.2,0.1,0.1 ;;
+    mild-scenes) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.22,0.17,0.13,0.18,0.1,0.08,0.005,0.03,0.045,0.005,0.015,0.02 ;;
+    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams, scenes, upright, both, mild and mild-scenes" >&2; exit 2 ;;
   esac
 }
 
@@ -54,7 +61,7 @@ train() {
     --validation_groups= --validation_fraction=0 --seed="$seed" --train_dir="$out/runs/$run-$seed" "${@:5}"
 }
 models=learned:doap-fast-128,learned_upright:doap-fast-128
-for run in ${RUNS:-control light strong strong-bound strong-webcams scenes}; do
+for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes}; do
   read -r parts weights <<< "$(mixture "$run")"
   for part in ${parts//,/ }; do
     case $part in
