@@ -69,8 +69,8 @@ def match_turned(
     results = [pair]
     following = getattr(extractor, "following", None)
     if not pair.reliable and following is not None:
-        both = (following().extract(image) for image in (image1, grey))
-        results.append(match_features(*both, matcher, verifier))
+        first, second = (following().extract(image) for image in (image1, grey))
+        results.append(match_features(first, second, matcher, verifier))
     elif not pair.reliable:
         results.extend(map(turned, _QUARTERS))
     best = _best(results)
