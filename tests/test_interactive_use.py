@@ -149,7 +149,7 @@ def test_what_is_shown_is_one_short_line():
         doap_tf.from_pretrained("doap-tiny-256b"): "Descriptor(256 bits of patches of 32×32, "
         "litert, float32)",
         doap_tf.from_pretrained("rootsift"): "HandcraftedDescriptor(rootsift, 128 floats)",
-        LearnedDetector(): "LearnedDetector(threshold=0)",
+        LearnedDetector(): "LearnedDetector(threshold=-2)",
         extractor: "DescriptorExtractor(sift, detector=dog, max_keypoints=20)",
         OpenCVExtractor(cv2.ORB.create()): "OpenCVExtractor(ORB, max_keypoints=None)",
     }

@@ -189,9 +189,9 @@ def test_images_of_very_different_size_are_matched():
 )
 def test_images_with_nothing_to_match_give_empty_results(model, image):
     for pair in (
-        doap_tf.match_images(image, views()[1], model),
-        doap_tf.match_images(views()[1], image, model),
-        doap_tf.match_images(image, image, model),
+        doap_tf.match_images(image, views()[1], model, "dog"),
+        doap_tf.match_images(views()[1], image, model, "dog"),
+        doap_tf.match_images(image, image, model, "dog"),
     ):
         assert pair.indices.shape == (len(pair.indices), 2)
         assert len(pair.indices) == len(pair.distances) == len(pair.residuals)
