@@ -64,6 +64,7 @@ def main(argv: Sequence[str]) -> None:
     from doap_tf.training.strategy import is_chief, make_strategy
 
     config = config_from_flags(KeypointConfig, xla=on_gpu)
+    initial = load_initial(config, "KeypointNetwork")
     strategy = make_strategy(FLAGS.strategy)
     with strategy.scope():
         objective = KeypointObjective(_descriptor(config.descriptor, on_gpu), config.view_size)
@@ -75,7 +76,6 @@ def main(argv: Sequence[str]) -> None:
             ViewPairs(held_out, config.view_size, config.seed), objective, config
         )
     print_data(pairs, validation and validation.pairs)
-    initial = load_initial(config, "KeypointNetwork")
     trainer = KeypointTrainer(config, pairs, objective, validation, folder, strategy, initial)
     network = trainer.run()
     if is_chief(strategy):

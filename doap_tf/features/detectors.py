@@ -163,9 +163,10 @@ def detects_circles(detector: str | os.PathLike | Detector) -> bool:
     return isinstance(detector, cv2.Feature2D | LearnedDetector)
 
 
-def detector_sha256(detector: str | os.PathLike | Detector) -> str | None:
-    """The hash of a learned detector's weights; None for others."""
-    return getattr(_finder(detector, None), "weights_sha256", None)
+def opened(detector: str | os.PathLike | Detector) -> str | os.PathLike | Detector:
+    """The object behind the name of a registered or a learned detector; any other as it is."""
+    finder = _finder(detector, None)
+    return finder if isinstance(finder, LearnedDetector) else registered(detector, "detector")
 
 
 def opencv_name(detector: str | os.PathLike | Detector) -> str | None:

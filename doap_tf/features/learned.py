@@ -64,7 +64,7 @@ class LearnedDetector:
 
     def settings(self) -> dict[str, float]:
         """What keypoints depend on besides the weights."""
-        return {"threshold": self._threshold}
+        return {"threshold": self._threshold, "deviation": DEVIATION}
 
     def __repr__(self) -> str:
         return f"LearnedDetector(threshold={self._threshold:g})"

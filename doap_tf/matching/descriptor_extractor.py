@@ -19,8 +19,8 @@ from doap_tf.features.detectors import (
     check_detector,
     check_mask,
     detect,
-    detector_sha256,
     detects_circles,
+    opened,
 )
 from doap_tf.features.frames import as_frames, compose
 from doap_tf.matching.component_settings import component_settings
@@ -179,7 +179,8 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
     def settings(self) -> dict[str, Any]:
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""
         described = getattr(self.frame_descriptor, "descriptor", None)
-        sha256 = detector_sha256(self.detector)
+        detector = opened(self.detector)
+        sha256 = getattr(detector, "weights_sha256", None)
         settings: dict[str, Any] = {
             "descriptor": self.name,
             "weights_sha256": getattr(described, "weights_sha256", None),
@@ -192,8 +193,8 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
             "oriented": self.oriented,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
         }
-        for kind, given in (("descriptor", self._descriptor), ("detector", self.detector)):
-            component = registered(given, kind)
+        descriptor = registered(self._descriptor, "descriptor")
+        for kind, component in (("descriptor", descriptor), ("detector", detector)):
             named = isinstance(component, str | os.PathLike)
             if not named and (own := component_settings(component)):
                 settings[f"{kind}_settings"] = own

@@ -109,7 +109,7 @@ def _extract_turned(extractor: Extractor, grey: np.ndarray, degrees: int) -> Fea
             (np.ones_like(grey), cv2.INTER_NEAREST, cv2.BORDER_CONSTANT),
         )
     )
-    features = extractor.extract(turned, mask)
+    features = extractor.extract(turned, mask if degrees % 90 else None)
     frames = compose(cv2.invertAffineTransform(turn), features.frames)
     return dataclasses.replace(features, frames=frames, image_size=(width, height))
 

@@ -186,6 +186,14 @@ def test_a_model_of_one_s_own_is_named_by_its_path(tmp_path):
     assert "detector_sha256" not in DescriptorExtractor("rootsift", "dog").settings()
 
 
+def test_features_of_another_threshold_are_not_taken_for_those_of_the_default():
+    named, as_object, other = (
+        DescriptorExtractor("rootsift", detector).settings()["detector_settings"]
+        for detector in ("learned", LearnedDetector(), LearnedDetector(threshold=0))
+    )
+    assert named == as_object != other
+
+
 def test_a_changed_file_is_read_again(tmp_path):
     path = tmp_path / "keypoints.tflite"
     path.write_bytes(SHIPPED.read_bytes())
