@@ -50,7 +50,8 @@ mixture() {
     both) echo photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame 0.25,0.2,0.25,0.2,0.1 ;;
     mild) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame 0.25,0.2,0.15,0.2,0.1,0.1 ;;
     mild-scenes) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.22,0.17,0.13,0.18,0.1,0.08,0.005,0.03,0.045,0.005,0.015,0.02 ;;
-    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams, scenes, upright, both, mild and mild-scenes" >&2; exit 2 ;;
+    even) echo photos-camera-up,photos-camera,photos-half,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.15,0.08,0.12,0.13,0.11,0.15,0.1,0.06,0.005,0.025,0.037,0.005,0.013,0.015 ;;
+    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams, scenes, upright, both, mild, mild-scenes and even" >&2; exit 2 ;;
   esac
 }
 
@@ -61,10 +62,11 @@ train() {
     --validation_groups= --validation_fraction=0 --seed="$seed" --train_dir="$out/runs/$run-$seed" "${@:5}"
 }
 models=learned:doap-fast-128,learned_upright:doap-fast-128
-for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes}; do
+for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes even}; do
   read -r parts weights <<< "$(mixture "$run")"
   for part in ${parts//,/ }; do
     case $part in
+      photos-half) cut photos-half --source="$data/photos" --max_groups=160 --magnification=7 ;;
       photos-*) photographs "${part#photos-}" ;;
       webcam-*) webcams "${part#webcam-}" ;;
       notredame) notredame ;;

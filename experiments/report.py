@@ -1,8 +1,8 @@
 """Tables and pictures of the runs in a file of results.
 
-python experiments/report.py --results=docs/experiments/runs.jsonl --pictures=docs/experiments
-python experiments/report.py --results=docs/experiments/patch_networks.jsonl
-python experiments/report.py --results=docs/experiments/oxford.jsonl --baseline=rootsift
+python experiments/report.py --results=docs/experiments/runs.jsonl.gz --pictures=docs/experiments
+python experiments/report.py --results=docs/experiments/patch_networks.jsonl.gz
+python experiments/report.py --results=docs/experiments/oxford.jsonl.gz --baseline=rootsift
 
 Sweeps: each variant is represented by the learning rate with the best validation mAP at its first
 seed. Scores are means over the seeds at that rate, ± the largest deviation from the mean.
@@ -17,10 +17,12 @@ Every line tells its git_revision. "committed with …" names the commit that br
 measured before revisions were kept.
 """
 
+import gzip
 import json
 import pathlib
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,7 +39,7 @@ from doap_tf.errors import InputError
 from doap_tf.evaluation.two_view_scores import area_under_curve, bootstrap_interval
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("results", "docs/experiments/runs.jsonl", "Runs, one JSON object per line.")
+flags.DEFINE_string("results", "docs/experiments/runs.jsonl.gz", "Runs, one JSON object per line, packed (.gz) or not.")
 flags.DEFINE_string("baseline", None, "Model of image pairs to compare with; the first by default.")
 flags.DEFINE_string("pictures", None, "Folder for pictures of sweeps over the list length.")
 
@@ -64,9 +66,9 @@ Runs = list[dict[str, Any]]
 def main(argv: Sequence[str]) -> None:
     del argv
     try:
-        lines = pathlib.Path(FLAGS.results).read_text().splitlines()
-        runs = [json.loads(line) for line in lines]
-    except (OSError, ValueError) as error:
+        with (gzip.open if FLAGS.results.endswith(".gz") else open)(FLAGS.results, "rt") as file:
+            runs = [json.loads(line) for line in file]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"cannot read --results={FLAGS.results}: {error}.") from error
     for line, run in enumerate(runs, start=1):
         if not (run.get("git_revision") or run.get("environment", {}).get("git_revision")):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-RECORDS = sorted((REPOSITORY / "docs/experiments").glob("*.jsonl"))
+RECORDS = sorted((REPOSITORY / "docs/experiments").glob("*.jsonl.gz"))
 
 
 def report(results):
