@@ -76,7 +76,7 @@ _IN_VIEW = ("hpatches/v_wormhole", "hpatches/v_birdwoman", "oxford")
 #: The descriptor of patches where none is named.
 DEFAULT_DESCRIPTOR = "doap-fast-128"
 #: What detects and describes in a pair of images where nothing is named.
-DEFAULT_FOR_PAIRS = "doap-dense-128"
+DEFAULT_FOR_PAIRS = f"doap-dense-128+{DEFAULT_DESCRIPTOR}"
 
 #: Everything that has a name: what ships, then what was registered.
 ENTRIES: dict[str, Entry] = {

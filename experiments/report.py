@@ -39,7 +39,11 @@ from doap_tf.errors import InputError
 from doap_tf.evaluation.two_view_scores import area_under_curve, bootstrap_interval
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("results", "docs/experiments/runs.jsonl.gz", "Runs, one JSON object per line, packed (.gz) or not.")
+flags.DEFINE_string(
+    "results",
+    "docs/experiments/runs.jsonl.gz",
+    "Runs, one JSON object per line, packed (.gz) or not.",
+)
 flags.DEFINE_string("baseline", None, "Model of image pairs to compare with; the first by default.")
 flags.DEFINE_string("pictures", None, "Folder for pictures of sweeps over the list length.")
 

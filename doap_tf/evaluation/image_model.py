@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from doap_tf.matching import (
     OpenCVExtractor,
 )
 from doap_tf.readers.images import ImageLike, as_grey
-from doap_tf.zoo.loading import DENSE, network_of_images
+from doap_tf.zoo.loading import DENSE, joined_names, network_of_images
 
 UPRIGHT = "_upright"
 _ENLARGED = "_enlarged"
@@ -93,7 +94,8 @@ def load_extractor(text: str, max_keypoints: int | None) -> Extractor:
               detector and descriptor of `DescriptorExtractor`; `@14` or `@8+28` behind it sets
               magnifications. The descriptor may be a network of whole images, the detector a peer.
             - A descriptor alone, on `learned` keypoints.
-            - A network of whole images or a registered extractor.
+            - A network of whole images, `NETWORK+NETWORK` with one of patches, or a registered
+              extractor.
             - A `cv2.Feature2D` by its name in OpenCV, such as `sift`, `orb` or `akaze`; `rootsift`.
             - A peer, `aliked=PATH`, `r2d2=PATH` or `xfeat=PATH`, the folder of its repository or an
               ONNX file; any other network as an ONNX file, see `OnnxExtractor`. `aliked_enlarged`
@@ -195,7 +197,9 @@ def _magnifications(text: str, numbers: str) -> list[float]:
 
 def _training(text: str) -> dict[str, Any]:
     """What is known of the training of a detector and a descriptor; empty if one is unknown."""
-    names = [part.removesuffix(UPRIGHT) for part in text.partition("@")[0].split(":")]
+    parts = text.partition("@")[0].split(":")
+    joined = itertools.chain.from_iterable(map(joined_names, parts))
+    names = [name.removesuffix(UPRIGHT) for name in joined if name]
     if len(names) == 1 and text in list_pretrained("descriptor"):
         names.append("learned")
     untrained = {*DETECTORS, *_algorithms()} - {"learned"}

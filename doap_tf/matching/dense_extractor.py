@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 from doap_tf.catalogue import ENTRIES
+from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
 from doap_tf.features.cutting import cut_patches
 from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLER_LEVEL, SMALLEST_SIDE
@@ -20,11 +21,13 @@ from doap_tf.features.frames import as_frames, radii, similarity_frames
 from doap_tf.features.orientation import orient
 from doap_tf.features.score_maxima import score_maxima
 from doap_tf.matching.feature2d import Feature2D
-from doap_tf.matching.image_features import Features
+from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.readers.images import ImageLike, as_grey
-from doap_tf.zoo import from_pretrained
+from doap_tf.zoo import from_pretrained, load_descriptor
+from doap_tf.zoo.loading import joined_names
 
 _ROWS = 4096  # keypoints that are described at once
+_PATCH_SHARE = 0.3  # of the squared length of rows of values: docs/experiments/context.md
 
 
 class DenseExtractor(Feature2D):
@@ -37,19 +40,20 @@ class DenseExtractor(Feature2D):
     The network runs by LiteRT on the image, which is enlarged to 1.5 megapixels (by √2 at most) if
     it has fewer, and on smaller ones; a keypoint is described by the level that found it and, with
     half of the weight, by the next smaller one. A context network describes it by the patch around
-    it as well.
+    it as well. `NETWORK+NETWORK` names a network of patches behind it, such as
+    `"doap-dense-128+doap-fast-128"`, whose descriptors stand beside the others: the most accurate.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
-            `convert_dense_to_tflite` made, or a training directory with one.
+            `convert_dense_to_tflite` made, or a training directory with one; with `+` and what
+            `load_descriptor` takes for patches.
         max_keypoints: Keep this many of the strongest keypoints; None or 0 for all.
         max_image_size: Images whose longer side has more pixels are shrunk to it; None or 0: never.
         enlarge: Whether images of less than 1.5 megapixels are enlarged, which takes longer and
             makes positions more accurate.
-        oriented: Whether the patches of a context network follow the dominant gradient or stand
-            upright as its maps do; the others have none.
-        precision: Of a network that ships, `"int8"`, `"float16"` or `"float32"`; files compute in
-            what they were exported in.
+        oriented: Whether patches follow the dominant gradient or stand upright as the maps do.
+        precision: Of a network of whole images that ships, `"int8"`, `"float16"` or `"float32"`;
+            files compute in what they were exported in.
     """
 
     def __init__(
@@ -68,14 +72,21 @@ class DenseExtractor(Feature2D):
         self.max_keypoints = max_keypoints or None
         self.max_image_size = max_image_size or None
         self.enlarge = enlarge
+        whole, of_patches = joined_names(model)
         self._reader = (
-            from_pretrained(model, precision=precision)
-            if self.name in ENTRIES or precision
-            else DenseReader(model)
+            from_pretrained(whole, precision=precision)
+            if whole in ENTRIES or precision
+            else DenseReader(whole)
         )
         if not isinstance(self._reader, DenseReader):
-            raise InputError(f"{model} reads patches, not whole images: use DescriptorExtractor.")
-        self.oriented = oriented and self._reader.patch_size is not None
+            raise InputError(f"{whole} reads patches, not whole images: use DescriptorExtractor.")
+        self._patches: PooledDescriptor | None = None
+        if of_patches:
+            self._patches = PooledDescriptor(load_descriptor(of_patches), None, _ROWS)
+            if self._patches.norm != self._reader.norm:
+                raise InputError(f"{model} joins values and bits: both must be of one kind.")
+        self._has_patches = bool(of_patches) or self._reader.patch_size is not None
+        self.oriented = oriented and self._has_patches
 
     def __repr__(self) -> str:
         return f"DenseExtractor({self.name}, max_keypoints={self.max_keypoints})"
@@ -88,7 +99,7 @@ class DenseExtractor(Feature2D):
     @property
     def dimension(self) -> int:
         """Number of values or bits of a descriptor."""
-        return self._reader.dimension
+        return self._reader.dimension + (self._patches.dimension if self._patches else 0)
 
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first."""
@@ -110,20 +121,16 @@ class DenseExtractor(Feature2D):
         frames = similarity_frames(x, y, RADIUS * scales[order].mean(axis=1))
         if self.oriented:
             frames = orient(grey, frames)
-        return Features(
-            frames,
-            scores[order].astype(np.float32),
-            self._describe(levels, numbers[order], points[order], self._cut(grey, frames)),
-            self.norm,
-            grey.shape[::-1],
-        )
+        rows = self._describe(levels, numbers[order], points[order], grey, frames)
+        responses = scores[order].astype(np.float32)
+        return Features(frames, responses, rows, self.norm, grey.shape[::-1])
 
     def describe(
         self, image: ImageLike, frames: np.ndarray, responses: np.ndarray | None = None
     ) -> Features:
         """Describes the centres of frames [N, 2, 3], in order, from the level nearest their radius.
 
-        Shapes and orientations of the frames matter to a context network only.
+        Shapes and orientations of the frames matter to patches only.
         """
         grey, frames = as_grey(image), as_frames(frames)
         levels = self._levels(grey)
@@ -131,7 +138,7 @@ class DenseExtractor(Feature2D):
         octaves = np.log2(radii(frames)[:, np.newaxis] / (RADIUS * scales.mean(axis=1)))
         numbers = np.abs(octaves).argmin(axis=1)
         points = (frames[:, :, 2] + 0.5) / scales[numbers] - 0.5
-        rows = self._describe(levels, numbers, points, self._cut(grey, frames))
+        rows = self._describe(levels, numbers, points, grey, frames)
         if responses is None:
             responses = np.zeros(len(frames), np.float32)
         return Features(frames, responses, rows, self.norm, grey.shape[::-1])
@@ -146,11 +153,21 @@ class DenseExtractor(Feature2D):
             "enlarge": self.enlarge,
             "smaller_level": SMALLER_LEVEL,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
-            **({"oriented": self.oriented} if self._reader.patch_size else {}),
+            **({"oriented": self.oriented} if self._has_patches else {}),
+            **({"patches": self._patch_settings()} if self._patches else {}),
+        }
+
+    def _patch_settings(self) -> dict[str, Any]:
+        assert self._patches is not None
+        descriptor = self._patches.descriptor
+        return {
+            "weights_sha256": getattr(descriptor, "weights_sha256", None),
+            "precision": getattr(descriptor, "precision", None),
+            "share": _PATCH_SHARE,
         }
 
     def _cut(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray | None:
-        """Patches of frames [N, 2, 3], where the network describes points by them as well."""
+        """Patches of frames [N, 2, 3], where the network itself describes points by them, too."""
         size, magnification = self._reader.patch_size, self._reader.magnification
         if size is None or magnification is None:
             return None
@@ -192,16 +209,28 @@ class DenseExtractor(Feature2D):
         levels: Sequence[_Level],
         numbers: np.ndarray,
         points: np.ndarray,
-        patches: np.ndarray | None,
+        image: np.ndarray,
+        frames: np.ndarray,
     ) -> np.ndarray:
-        """Describes points [N, 2], each in pixels of its level of the given number [N]."""
+        """Describes points [N, 2], each in pixels of its level of the given number [N].
+
+        The patches of frames [N, 2, 3] of the whole image are described as well where they are to.
+        """
+        patches = self._cut(image, frames)
         described = []
         for start in range(0, max(1, len(points)), _ROWS):
             rows = slice(start, start + _ROWS)
             sampled = self._sample(levels, numbers[rows], points[rows])
             cut = None if patches is None else patches[rows]
             described.append(self._reader.describe(sampled, cut))
-        return np.concatenate(described)
+        joined = np.concatenate(described)
+        if self._patches is None:
+            return joined
+        of_patches = self._patches.describe_frames(image, frames)
+        if self.norm == cv2.NORM_L2:
+            joined *= (1 - _PATCH_SHARE) ** 0.5
+            of_patches = _PATCH_SHARE**0.5 * unit_rows(of_patches, self.norm)
+        return np.concatenate([joined, of_patches], axis=1)
 
     def _sample(
         self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray

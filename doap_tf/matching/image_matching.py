@@ -140,8 +140,9 @@ def match_images(
             OpenCV's order.
         descriptor: As for `DescriptorExtractor`: a name such as `"doap-128"` or `"rootsift"`, a
             path, or a descriptor; or an `Extractor`, or a `cv2.Feature2D` such as AKAZE, which
-            describe keypoints of their own. By default `"doap-dense-128"`, which does so too, or
-            `"doap-fast-128"` where a detector or a magnification is given.
+            describe keypoints of their own. By default `"doap-dense-128+doap-fast-128"`, which
+            does so too (`"doap-dense-128"` alone is faster), or `"doap-fast-128"` where a detector
+            or a magnification is given.
         detector, max_keypoints, magnification: As for `DescriptorExtractor`.
         method: One of `METHODS`, a `Matcher`, or the name of one that is registered.
         ratio: Lowe's ratio, for the methods that use it.

@@ -191,12 +191,23 @@ def _load_file(path: pathlib.Path) -> Any:
     return Descriptor(load_keras(path, DescriptorNetwork))
 
 
+def joined_names(name_or_path: str | os.PathLike) -> tuple[str, str]:
+    """Both names of `NETWORK+NETWORK`; any other as it is, and none."""
+    name = str(name_or_path)
+    first, plus, second = name.rpartition("+")
+    return (first, second) if plus and not pathlib.Path(name).exists() else (name, "")
+
+
 def network_of_images(path: str | os.PathLike) -> str | None:
-    """The class of a network of images that ships or lies in a file or folder, or None."""
-    entry = ENTRIES.get(str(path))
+    """The class of a network of images that ships or lies in a file or folder, or None.
+
+    Of `NETWORK+NETWORK` it is the first that reads images.
+    """
+    name = joined_names(path)[0]
+    entry = ENTRIES.get(name)
     if entry and entry.kind == "extractor" and not entry.load:
         return DENSE
-    path = pathlib.Path(path)
+    path = pathlib.Path(name)
     if path.suffix != ".tflite":
         classes = {runs.KEYPOINTS: "KeypointNetwork", runs.DENSE: DENSE}
         return next((classes[name] for name in classes if (path / name).exists()), None)

@@ -35,6 +35,13 @@ def test_detectors_with_descriptors():
     assert pooled.settings()["magnification"] == (4, 6, 9)
 
 
+def test_networks_side_by_side():
+    (joined,) = load_image_models(["doap-dense-small-256b+doap-tiny-256b"], 20)
+    assert joined.name == "doap-dense-small-256b+doap-tiny-256b"
+    assert joined.extractor.extract(IMAGE).descriptors.shape[1] == 64
+    assert {"scenes/kermit", "ubc_phototour/notredame"} <= set(joined.training["data"].split(","))
+
+
 def test_names_of_models():
     names = ["orb", "dog:rootsift", "dog:sift"]
     assert [model.name for model in load_image_models(names, 10)] == names

@@ -165,6 +165,48 @@ def test_names_of_the_catalogue_are_known(model, extractor, monkeypatch):
     assert named.settings() == expected
 
 
+def test_descriptors_of_patches_stand_beside(model, extractor):
+    image = photograph()
+    features = extractor.extract(image)
+    patches = doap_tf.DescriptorExtractor("doap-fast-128").describe(image, features.frames)
+    both = doap_tf.DescriptorExtractor(f"{model}+doap-fast-128", max_keypoints=300)
+    joined = both.extract(image)
+    np.testing.assert_array_equal(joined.frames, features.frames)
+    assert joined.descriptors.shape[1] == both.dimension == 16 + 128
+    expected = np.hstack([0.7**0.5 * features.descriptors, 0.3**0.5 * patches.descriptors])
+    np.testing.assert_allclose(joined.descriptors, expected, atol=1e-6)
+    again = both.describe(image, joined.frames).descriptors
+    np.testing.assert_allclose(again, expected, atol=1e-5)
+    other = DenseExtractor(f"{model}+rootsift", max_keypoints=300)
+    assert len({str(each.settings()["patches"]) for each in (both, other)}) == 2
+    turned = DenseExtractor(f"{model}+doap-fast-128", 300, oriented=True)
+    assert turned.settings()["oriented"] and not both.settings()["oriented"]
+    assert np.ptp(turned.extract(image).angles) > 1
+    for names, error in (
+        (f"{model}+doap-fast-256b", "joins values and bits: both must be of one kind"),
+        (f"{model}+nothing", "'nothing' is neither a file or folder"),
+        (f"{model}+{model}", "reads whole images, not patches"),
+    ):
+        with pytest.raises(InputError, match=error):
+            DenseExtractor(names)
+
+
+def test_bits_stand_side_by_side(tmp_path):
+    (tmp_path / "bits.tflite").write_bytes(small_model("binary"))
+    image = photograph()
+    alone = DenseExtractor(tmp_path / "bits.tflite", 40).extract(image)
+    joined = DenseExtractor(f"{tmp_path / 'bits.tflite'}+doap-tiny-256b", 40).extract(image)
+    width = alone.descriptors.shape[1]
+    np.testing.assert_array_equal(joined.descriptors[:, :width], alone.descriptors)
+    assert joined.descriptors.shape[1] == width + 32
+
+
+def test_a_path_may_contain_the_sign(model, tmp_path):
+    path = tmp_path / "a+b.tflite"
+    path.write_bytes(model.read_bytes())
+    assert isinstance(doap_tf.DescriptorExtractor(path, max_keypoints=10), DenseExtractor)
+
+
 def test_contrast_does_not_matter(extractor):
     image = photograph()
     flat = np.rint(21 + image * (22 / 255)).astype(np.uint8)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import doap_tf
+from doap_tf.catalogue import DEFAULT_FOR_PAIRS
 from doap_tf.errors import InputError
 from doap_tf.features import detect
 from doap_tf.matching import DescriptorExtractor, NearestNeighbours, Verifier, match_features
@@ -40,7 +41,7 @@ def test_images_by_path_with_the_default_network_and_their_picture(tmp_path):
         cv2.imwrite(str(path), view)
     pair = doap_tf.match_images(*paths, max_keypoints=300)
     assert corner_error(pair.model) < 1.5
-    extractor = DescriptorExtractor("doap-dense-128", max_keypoints=300)
+    extractor = DescriptorExtractor(DEFAULT_FOR_PAIRS, max_keypoints=300)
     from_arrays = doap_tf.match_images(image, other, extractor)
     np.testing.assert_array_equal(pair.indices, from_arrays.indices)
     picture = pair.draw(tmp_path / "matches.png")

@@ -154,7 +154,7 @@ def test_detector_geometry_and_intrinsics(folder):
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (["a.png", "b.png"], "doap-dense-128"),
+        (["a.png", "b.png"], "doap-dense-128+doap-fast-128"),
         (["a.png", "b.png", "--nooriented"], "doap-fast-128"),
         (["[ab].png", "--output=default"], "doap-fast-128"),
     ],
