@@ -41,7 +41,7 @@ class DenseExtractor(Feature2D):
     it has fewer, and on smaller ones; a keypoint is described by the level that found it and, with
     half of the weight, by the next smaller one. A context network describes it by the patch around
     it as well. `NETWORK+NETWORK` names a network of patches behind it, such as
-    `"doap-dense-128+doap-fast-128"`, whose descriptors stand beside the others: the most accurate.
+    `"doap-dense-128+doap-fast-128"`, whose descriptors stand beside the others.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
@@ -145,7 +145,7 @@ class DenseExtractor(Feature2D):
 
     def settings(self) -> dict[str, Any]:
         """As for `Extractor`."""
-        return {
+        settings: dict[str, Any] = {
             "descriptor": self.name,
             "weights_sha256": self._reader.weights_sha256,
             "precision": self._reader.precision,
@@ -154,17 +154,15 @@ class DenseExtractor(Feature2D):
             "smaller_level": SMALLER_LEVEL,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
             **({"oriented": self.oriented} if self._has_patches else {}),
-            **({"patches": self._patch_settings()} if self._patches else {}),
         }
-
-    def _patch_settings(self) -> dict[str, Any]:
-        assert self._patches is not None
-        descriptor = self._patches.descriptor
-        return {
-            "weights_sha256": getattr(descriptor, "weights_sha256", None),
-            "precision": getattr(descriptor, "precision", None),
-            "share": _PATCH_SHARE,
-        }
+        if self._patches is not None:
+            descriptor = self._patches.descriptor
+            settings["patches"] = {
+                "weights_sha256": getattr(descriptor, "weights_sha256", None),
+                "precision": getattr(descriptor, "precision", None),
+                "share": _PATCH_SHARE,
+            }
+        return settings
 
     def _cut(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray | None:
         """Patches of frames [N, 2, 3], where the network itself describes points by them, too."""
