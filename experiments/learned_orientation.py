@@ -24,7 +24,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import numpy as np
 from absl import flags
-from variants import score
 
 from doap_tf import command_line
 from doap_tf.errors import InputError
@@ -166,7 +165,7 @@ def _train() -> None:
 def _score() -> None:
     import tensorflow as tf
 
-    from doap_tf.evaluation import ImageModel
+    from doap_tf import evaluation
     from doap_tf.features.cutting import Pyramid
     from doap_tf.features.detectors import detect
     from doap_tf.features.frames import compose, similarity_frames
@@ -206,7 +205,17 @@ def _score() -> None:
         def settings(self) -> dict[str, Any]:
             return {**extractor.settings(), "orientation": self._way}
 
-    score(ImageModel(way, Turned(way)) for way in ways)
+    benchmark: Any
+    if FLAGS.benchmark == "pose":
+        benchmark = evaluation.Pose(FLAGS.data_dir, threshold=FLAGS.threshold)
+    else:
+        (folder,) = FLAGS.data_dir
+        benchmark = evaluation.Homography(folder, threshold=FLAGS.threshold)
+    results = [benchmark.evaluate(evaluation.ImageModel(way, Turned(way))) for way in ways]
+    folder = evaluation.write_report(results, FLAGS.report_dir)
+    for table in evaluation.comparison_tables(results)[:3]:
+        print(f"{evaluation.heading(table)}:\n\n{table.markdown()}\n")
+    print(f"{folder / 'index.html'} shows them with plots.")
 
 
 if __name__ == "__main__":

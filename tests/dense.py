@@ -8,15 +8,15 @@ from scipy.spatial import KDTree
 
 from doap_tf.export import convert_dense_to_tflite
 from doap_tf.matching import Features
-from doap_tf.networks import ContextNetwork, DenseNetwork
+from doap_tf.networks import DenseNetwork
 
 
 @functools.cache
-def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> DenseNetwork:
+def small_network(head: str = "real") -> DenseNetwork:
     """Returns a network whose statistics are not those of an untrained one."""
     tf.keras.utils.set_random_seed(0)
     filters = ((8, 8), (8,), (8,), (8,), (8,))
-    network = kind(filters=filters, hidden=8, output_dim=16, head=head)
+    network = DenseNetwork(filters=filters, hidden=8, output_dim=16, head=head)
     network.build((None, None, None, 1))
     rng = np.random.default_rng(0)
     network.set_weights(
@@ -25,16 +25,13 @@ def small_network(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -
             for weight in network.get_weights()
         ]
     )
-    if isinstance(network, ContextNetwork):  # bits of its patches are to vary
-        mean = network.trunk.last.normalization.moving_mean
-        mean.assign(np.zeros(mean.shape))
     return network
 
 
 @functools.cache
-def small_model(head: str = "real", kind: type[DenseNetwork] = DenseNetwork) -> bytes:
+def small_model(head: str = "real") -> bytes:
     """Returns the same as a .tflite model."""
-    return convert_dense_to_tflite(small_network(head, kind))
+    return convert_dense_to_tflite(small_network(head))
 
 
 def check_features(keypoints: np.ndarray, scores, descriptors, expected: Features) -> None:

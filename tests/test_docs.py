@@ -35,7 +35,8 @@ PAGES = {
     )
     for path in sorted(ROOT.glob(pattern))
 }
-EVERYTHING = "\n".join(PAGES.values())
+# Without commands of an earlier revision.
+EVERYTHING = re.sub(r"(?ms)^```\ngit checkout .*?^```$", "", "\n".join(PAGES.values()))
 BEAM = {"doap_tf.beam", "doap_tf.matching.beam_pipeline"}
 NOT_INSTALLED = set() if importlib.util.find_spec("apache_beam") else BEAM
 

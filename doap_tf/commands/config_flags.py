@@ -61,20 +61,20 @@ def config_from_flags(config: type[Config], **automatic: Any) -> Config:
     return config(**automatic | given)
 
 
-def load_network(flag: str, name: str, *classes: str) -> Any:
-    """Loads the network that a flag names, of one of some classes of `doap_tf.networks`."""
+def load_network(flag: str, name: str, kind: str) -> Any:
+    """Loads the network that a flag names, of a class of `doap_tf.networks`."""
     from doap_tf import networks
     from doap_tf.zoo import load_keras
 
     try:
-        return load_keras(name, *(getattr(networks, each) for each in classes))
+        return load_keras(name, getattr(networks, kind))
     except InputError as error:
         raise InputError(f"--{flag}: {error}") from error
 
 
-def load_initial(config: RunConfig, *classes: str) -> list[Any]:
+def load_initial(config: RunConfig, kind: str) -> list[Any]:
     """Loads the networks that a run starts from."""
-    return [load_network("initial", name, *classes) for name in config.initial_networks]
+    return [load_network("initial", name, kind) for name in config.initial_networks]
 
 
 def has_gpu() -> bool:

@@ -82,11 +82,8 @@ def main(argv: Sequence[str]) -> None:
             _export_keypoints(network, name, directory)
         return
     if isinstance(network, DenseNetwork):
-        if FLAGS.benchmark and ("tflite" not in FLAGS.formats or hasattr(network, "patch_size")):
-            raise InputError(
-                "--benchmark compares .tflite files of networks of whole images that take no "
-                "patches."
-            )
+        if FLAGS.benchmark and "tflite" not in FLAGS.formats:
+            raise InputError("--benchmark compares .tflite files of networks of whole images.")
         with writing_to(directory, OSError, tf.errors.OpError):
             exported = _export(network, name, directory, None)
         if FLAGS.benchmark:

@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     tracks = load_tracks(FLAGS.tracks) if FLAGS.tracks else None
     sources = ", ".join(str(source) for source in (images.train, tracks) if source)
     print_data(sources, images.held_out)
-    initial = load_initial(config, "DenseNetwork", "DescriptorNetwork")
+    initial = load_initial(config, "DenseNetwork")
     network = DenseTrainer(config, images, folder, strategy, tracks, initial).run()
     if is_chief(strategy):
         exported = _export(network, folder)

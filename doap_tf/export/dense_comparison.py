@@ -45,7 +45,7 @@ def compare_dense(
 
     Args:
         name: Name of the network, for the record.
-        network: The network, which describes points without patches.
+        network: The network.
         exported: Files by their names in the table.
 
     Returns:

@@ -41,9 +41,8 @@ def convert_dense_to_tflite(
     and `statistics`, float32 [1, 2], mean and standard deviation of the image. It returns `scores`,
     float32 [1, H, W, 1], and the maps `features4`, `features8`, `features16` and `features32`,
     [1, H / s, W / s, C]. An image whose sides are not multiples of 32 is padded with its mean.
-    `describe` takes `sampled`, float32 [N, C], values of these maps at N points side by side, of a
-    `ContextNetwork` also `patches` around them, float32 [N, 32, 32, 1], and returns `descriptors`:
-    float32 [N, D], or packed bits, uint8 [N, bits / 8].
+    `describe` takes `sampled`, float32 [N, C], values of these maps at N points side by side, and
+    returns `descriptors`: float32 [N, D], or packed bits, uint8 [N, bits / 8].
 
     Args:
         network: A trained network.
@@ -139,7 +138,6 @@ def dense_metadata(network: DenseNetwork, precision: str, **further: Any) -> dic
         "margin": network.margin,
         "precision": precision,
         "weights_sha256": weights_sha256(network),
-        **_about_patches(network),
         **further,
     }
 
@@ -157,11 +155,6 @@ def sample_photographs(
         photograph = getattr(skimage.data, name)()
         grey = as_grey(photograph[0] if isinstance(photograph, tuple) else photograph)
         yield cv2.resize(grey, size[::-1], interpolation=cv2.INTER_AREA)
-
-
-def _about_patches(network: DenseNetwork) -> dict[str, float]:
-    names = ("patch_size", "magnification")
-    return {name: getattr(network, name) for name in names if hasattr(network, name)}
 
 
 def _images_with_statistics(size: tuple[int, int] | None) -> Iterator[dict[str, np.ndarray]]:

@@ -2,15 +2,12 @@
 
 import tensorflow as tf
 
-from doap_tf.errors import InputError
 from doap_tf.features.graph import GraphDenseExtractor
-from doap_tf.networks import ContextNetwork, DenseNetwork
+from doap_tf.networks import DenseNetwork
 
 
 def graph_extractor(network: DenseNetwork) -> GraphDenseExtractor:
     """Returns the extractor of a built network: `DenseExtractor` in float32, in a graph."""
-    if isinstance(network, ContextNetwork):
-        raise InputError("a network that describes patches, too, is exported as .tflite alone.")
 
     def describe(sampled: tf.Tensor) -> tf.Tensor:
         # With a point more: ONNX Runtime does not convolve what is empty.

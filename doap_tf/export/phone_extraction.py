@@ -44,13 +44,11 @@ def convert_extraction_to_tflite(
     It has one signature, `detect_and_describe`: see `extracting_function`.
 
     Args:
-        network: A trained network that describes points without patches.
+        network: A trained network.
         image_size: Fixed H and W, multiples of 32.
         max_keypoints: Fixed number of keypoints.
         precision: See `convert_dense_to_tflite`.
     """
-    if hasattr(network, "patch_size"):
-        raise InputError("networks that also take patches have no fixed image_size on phones.")
     if min(image_size) < SMALLEST_SIDE or any(side % network.stride for side in image_size):
         raise InputError(
             f"image_size must be multiples of {network.stride} from {SMALLEST_SIDE} on, not "
@@ -79,7 +77,7 @@ def extracting_function(network: DenseNetwork, size: tuple[int, int], max_keypoi
     keypoints.
 
     Args:
-        network: Built, in float32; not of patches.
+        network: Built, in float32.
         size: H and W, multiples of 32.
         max_keypoints: K.
     """

@@ -50,8 +50,6 @@ class DenseReader:
         norm: `cv2.NORM_L2` or `cv2.NORM_HAMMING`.
         dimension: Number of values or bits of a descriptor.
         weights_sha256: Hash of the network's weights.
-        patch_size: Side of the patches that points are described by besides the maps; None without.
-        magnification: Half the side of a patch over the radius of its frame.
         precision: What it computes in: `"float32"`, `"float16"` or `"int8"`.
     """
 
@@ -65,8 +63,6 @@ class DenseReader:
             self.norm = NORM_HAMMING if metadata["head"] == "binary" else NORM_L2
             self.dimension: int = metadata["output_dim"]
             self.weights_sha256: str = metadata["weights_sha256"]
-            self.patch_size: int | None = metadata.get("patch_size")
-            self.magnification: float | None = metadata.get("magnification")
             self.precision: str = metadata.get("precision", "float32")
             # By the shape of a tile: to allocate takes as long as to run.
             self._readers = Interpreters(content, _KEPT_PIXELS)
@@ -115,12 +111,11 @@ class DenseReader:
         ]
         return np.concatenate(sampled, axis=1)
 
-    def describe(self, sampled: np.ndarray, patches: np.ndarray | None = None) -> np.ndarray:
+    def describe(self, sampled: np.ndarray) -> np.ndarray:
         """Describes points of an image.
 
         Args:
             sampled: What `sample` returns.
-            patches: Around the points, [N, S, S], for a network that has a `patch_size`.
 
         Returns:
             float32 [N, D], or packed bits, uint8 [N, bits / 8].
@@ -128,11 +123,8 @@ class DenseReader:
         if not len(sampled):
             columns = self.dimension if self.norm == NORM_L2 else self.dimension // 8
             return np.empty((0, columns), np.float32 if self.norm == NORM_L2 else np.uint8)
-        inputs = {"sampled": sampled}
-        if patches is not None:
-            inputs["patches"] = patches[..., np.newaxis].astype(np.float32)
         with self._point_interpreters.lock:
-            return self._point_runner()(**inputs)["descriptors"]
+            return self._point_runner()(sampled=sampled)["descriptors"]
 
     def _tiles(self, side: int) -> list[_Span]:
         """Covers a side of an image, in pixels, by tiles that are read with the same margins."""

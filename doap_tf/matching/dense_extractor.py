@@ -12,7 +12,6 @@ import numpy as np
 from doap_tf.catalogue import ENTRIES
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
-from doap_tf.features.cutting import cut_patches
 from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLER_LEVEL, SMALLEST_SIDE
 from doap_tf.features.dense_reader import DenseReader, ImageMaps
 from doap_tf.features.detectors import check_mask
@@ -39,9 +38,8 @@ class DenseExtractor(Feature2D):
 
     The network runs by LiteRT on the image, which is enlarged to 1.5 megapixels (by √2 at most) if
     it has fewer, and on smaller ones; a keypoint is described by the level that found it and, with
-    half of the weight, by the next smaller one. A context network describes it by the patch around
-    it as well. `NETWORK+NETWORK` names a network of patches behind it, such as
-    `"doap-dense-128+doap-fast-128"`, whose descriptors stand beside the others.
+    half of the weight, by the next smaller one. `NETWORK+NETWORK` names a network of patches behind
+    it, such as `"doap-dense-128+doap-fast-128"`, whose descriptors stand beside the others.
 
     Args:
         model: A name of `list_pretrained("extractor")`, a `.tflite` file that
@@ -85,8 +83,7 @@ class DenseExtractor(Feature2D):
             self._patches = PooledDescriptor(load_descriptor(of_patches), None, _ROWS)
             if self._patches.norm != self._reader.norm:
                 raise InputError(f"{model} joins values and bits: both must be of one kind.")
-        self._has_patches = bool(of_patches) or self._reader.patch_size is not None
-        self.oriented = oriented and self._has_patches
+        self.oriented = oriented and self._patches is not None
 
     def __repr__(self) -> str:
         return f"DenseExtractor({self.name}, max_keypoints={self.max_keypoints})"
@@ -153,23 +150,16 @@ class DenseExtractor(Feature2D):
             "enlarge": self.enlarge,
             "smaller_level": SMALLER_LEVEL,
             **({"max_image_size": self.max_image_size} if self.max_image_size else {}),
-            **({"oriented": self.oriented} if self._has_patches else {}),
         }
         if self._patches is not None:
             descriptor = self._patches.descriptor
+            settings["oriented"] = self.oriented
             settings["patches"] = {
                 "weights_sha256": getattr(descriptor, "weights_sha256", None),
                 "precision": getattr(descriptor, "precision", None),
                 "share": _PATCH_SHARE,
             }
         return settings
-
-    def _cut(self, image: np.ndarray, frames: np.ndarray) -> np.ndarray | None:
-        """Patches of frames [N, 2, 3], where the network itself describes points by them, too."""
-        size, magnification = self._reader.patch_size, self._reader.magnification
-        if size is None or magnification is None:
-            return None
-        return cut_patches(image, frames, size, magnification)
 
     def _levels(self, image: np.ndarray) -> list[_Level]:
         """Reads an image, enlarged if it is small and within `max_image_size`, and smaller ones."""
@@ -214,13 +204,11 @@ class DenseExtractor(Feature2D):
 
         The patches of frames [N, 2, 3] of the whole image are described as well where they are to.
         """
-        patches = self._cut(image, frames)
         described = []
         for start in range(0, max(1, len(points)), _ROWS):
             rows = slice(start, start + _ROWS)
             sampled = self._sample(levels, numbers[rows], points[rows])
-            cut = None if patches is None else patches[rows]
-            described.append(self._reader.describe(sampled, cut))
+            described.append(self._reader.describe(sampled))
         joined = np.concatenate(described)
         if self._patches is None:
             return joined

@@ -1,6 +1,5 @@
 """The networks and their parts, as Keras models and layers."""
 
-from doap_tf.networks.context_network import CONTEXT_PRESETS, ContextNetwork
 from doap_tf.networks.dense_network import (
     DENSE_PRESETS,
     DenseMaps,
@@ -15,11 +14,9 @@ from doap_tf.networks.l2net import L2Net
 from doap_tf.networks.spatial_transformer import PADDINGS, SpatialTransformer, affine_sample
 
 __all__ = [
-    "CONTEXT_PRESETS",
     "DENSE_PRESETS",
     "PADDINGS",
     "TRUNKS",
-    "ContextNetwork",
     "DenseMaps",
     "DenseNetwork",
     "DescriptorNetwork",

@@ -118,7 +118,7 @@ class DenseNetwork(tf.keras.Model):
         ]
         self.mixing = self._block(hidden, "mixing", kernel_size=1)
         self.projection = tf.keras.layers.Dense(
-            self.map_dim, dtype=self.dtype_policy, name="projection"
+            output_dim, dtype=self.dtype_policy, name="projection"
         )
         self.score_half = self._pointwise(score_filters, "score_half")
         self.score_quarter = self._pointwise(4 * score_filters, "score_quarter")
@@ -146,11 +146,6 @@ class DenseNetwork(tf.keras.Model):
     def feature_channels(self) -> int:
         """Number of channels of all maps of features together."""
         return sum(counts[-1] for counts in self.filters[1:])
-
-    @property
-    def map_dim(self) -> int:
-        """Number of the values or bits of a descriptor that come from the maps: all."""
-        return self.output_dim
 
     @property
     def margin(self) -> int:
@@ -199,7 +194,7 @@ class DenseNetwork(tf.keras.Model):
     def describe(
         self, features: Sequence[tf.Tensor], points: tf.Tensor, training: bool = False
     ) -> tf.Tensor:
-        """Describes points by maps of features: float32 [B, N, map_dim].
+        """Describes points by maps of features: float32 [B, N, output_dim].
 
         Args:
             features: Of `DenseMaps`.
@@ -220,11 +215,7 @@ class DenseNetwork(tf.keras.Model):
     def project(self, sampled: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Turns features sampled at points, [B, N, feature_channels], into descriptors."""
         mixed = self.mixing(sampled[:, :, tf.newaxis], training=training)[:, :, 0]
-        return self._finish(self.projection(mixed), training)
-
-    def _finish(self, rows: tf.Tensor, training: bool) -> tf.Tensor:
-        """Turns rows into unit vectors, tanh or signs, float32."""
-        rows = tf.cast(rows, tf.float32)
+        rows = tf.cast(self.projection(mixed), tf.float32)
         if self.head == "real":
             return tf.math.l2_normalize(rows, axis=-1)
         return tf.tanh(rows) if training else tf.where(rows >= 0, 1.0, -1.0)

@@ -1,12 +1,11 @@
 """The settings of a run that trains a dense network."""
 
-import collections
 import dataclasses
 
 from doap_tf.appearance import PRESETS
 from doap_tf.errors import InputError
 from doap_tf.losses import CORRESPONDENCE_LOSSES
-from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS
+from doap_tf.networks import DENSE_PRESETS
 from doap_tf.training.config import PRECISIONS, RunConfig, setting
 from doap_tf.training.schedule import keypoint_cost
 
@@ -17,11 +16,7 @@ _SMALLEST_VIEW = 64
 class DenseConfig(RunConfig):
     """Settings of a run that trains a dense network."""
 
-    network: str = setting(
-        "dense-128",
-        "Structure of the network.",
-        collections.ChainMap(CONTEXT_PRESETS, DENSE_PRESETS),
-    )
+    network: str = setting("dense-128", "Structure of the network.", DENSE_PRESETS)
     loss: str = setting("average_precision", "Of descriptors.", CORRESPONDENCE_LOSSES)
     distance: str = setting("euclidean", "Of floats in the loss.", ("euclidean", "squared"))
     bins: int = setting(25, "Histogram bins of the Average Precision.")
@@ -34,10 +29,6 @@ class DenseConfig(RunConfig):
         "Share of the pairs that show two photographs of a reconstructed scene, where there are "
         "any; webcam_share is then that of the others.",
     )
-    map_weight: float = setting(
-        0.25, "Weight, beside that of whole descriptors, of a context network's half from maps."
-    )
-    patch_weight: float = setting(0.5, "Weight of its half from patches.")
     appearance: str = setting("strong", "Changes of appearance of the views.", PRESETS)
     keypoint_cost: float = setting(
         0.5,
@@ -72,9 +63,8 @@ class DenseConfig(RunConfig):
                 raise InputError(f"{name} must be in [0, 1], not {getattr(self, name)}.")
         if not 0 <= self.track_share < 1:
             raise InputError(f"track_share must be in [0, 1), not {self.track_share}.")
-        for name in ("weight_decay", "map_weight", "patch_weight"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be 0 or above, not {getattr(self, name)}.")
+        if not self.weight_decay >= 0:
+            raise InputError(f"weight_decay must be 0 or above, not {self.weight_decay}.")
 
     def cost_at(self, step: int) -> float:
         """Returns the cost of a keypoint at a step, counted from 0."""

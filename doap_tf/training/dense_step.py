@@ -9,7 +9,7 @@ import tensorflow as tf
 from doap_tf.appearance import PRESETS
 from doap_tf.appearance.random_tensors import split_seed
 from doap_tf.losses import CorrespondenceLoss
-from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS, ContextNetwork, DenseNetwork
+from doap_tf.networks import DENSE_PRESETS, DenseNetwork
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import ImagePool
 from doap_tf.training.device_views import PointPairs, ViewSettings, make_pairs
@@ -101,9 +101,12 @@ class DenseStep(NetworkUpdate):
         pairs = self._of_replica(self._make_views(inputs, for_views))
         planar = config.batch_size - self._tracked
         images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
+        points = tf.concat([pairs.points1, pairs.points2], 0)
         with tf.GradientTape() as tape:
             maps = self._forward(images, training=True)
-            matching, matching_scores = self._match(maps.features, pairs)
+            rows = self.network.describe(maps.features, points, training=True)
+            first, second = tf.unstack(tf.reshape(rows, [2, -1, rows.shape[-1]]))
+            matching = self._matching(first, second, tf.reshape(pairs.valid, [-1]))
             planar_maps = tf.nest.map_structure(
                 lambda both: _first_of_halves(both, planar // self._replicas), maps
             )
@@ -113,21 +116,7 @@ class DenseStep(NetworkUpdate):
             loss = matching + detection / self._replicas
         variables = [variable.value for variable in self.network.trainable_variables]
         means = {name: score / self._replicas for name, score in scores.items()}
-        return {"loss": loss, **matching_scores, **means}, tape.gradient(loss, variables)
-
-    def _match(
-        self, features: Sequence[tf.Tensor], pairs: PointPairs
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns the loss of descriptors, and what to log of it."""
-        points = tf.concat([pairs.points1, pairs.points2], 0)
-        rows = self.network.describe(features, points, training=True)
-        loss = self._matching_loss(rows, pairs)
-        return loss, {"descriptor_loss": loss}
-
-    def _matching_loss(self, rows: tf.Tensor, pairs: PointPairs) -> tf.Tensor:
-        """Loss of the rows of the points of the first views and below them of the second ones."""
-        first, second = tf.unstack(tf.reshape(rows, [2, -1, rows.shape[-1]]))
-        return self._matching(first, second, tf.reshape(pairs.valid, [-1]))
+        return {"loss": loss, "descriptor_loss": matching, **means}, tape.gradient(loss, variables)
 
     def _views(self, inputs: tuple[ImagePool, Any], seed: tf.Tensor) -> PointPairs:
         """Makes the pairs of a step, those with a homography first."""
@@ -204,14 +193,10 @@ def _first_of_halves(values: tf.Tensor, count: int) -> tf.Tensor:
 
 def make_dense_network(config: DenseConfig) -> DenseNetwork:
     """Returns the network of a run, built and freshly initialised."""
-    options: dict[str, Any] = {
-        "synchronized": config.synchronized_batch_norm,
-        "name": "dense_network",
-    }
-    network: DenseNetwork
-    if config.network in CONTEXT_PRESETS:
-        network = ContextNetwork(**CONTEXT_PRESETS[config.network], **options)
-    else:
-        network = DenseNetwork(**DENSE_PRESETS[config.network], **options)
+    network = DenseNetwork(
+        **DENSE_PRESETS[config.network],
+        synchronized=config.synchronized_batch_norm,
+        name="dense_network",
+    )
     network.build((None, None, None, 1))
     return network

@@ -9,8 +9,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from doap_tf.networks import CONTEXT_PRESETS
-from doap_tf.training.context_step import ContextStep, ContextValidation
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import DenseImages
 from doap_tf.training.dense_step import DenseStep, make_dense_network
@@ -43,18 +41,14 @@ class DenseTrainer(TrainingLoop):
         tracks: SceneTracks | None = None,
         initial: Sequence[tf.keras.Model] = (),
     ):
-        context = config.network in CONTEXT_PRESETS
-        step, validation = (
-            (ContextStep, ContextValidation) if context else (DenseStep, DenseValidation)
-        )
         super().__init__(
             config,
-            step(config, images.train, strategy, tracks.pairs() if tracks else None, initial),
+            DenseStep(config, images.train, strategy, tracks.pairs() if tracks else None, initial),
             make_dense_network(config),
             True,
             train_dir,
         )
-        self._validation = validation(config, images.held_out)
+        self._validation = DenseValidation(config, images.held_out)
         self._described = {
             "train": images.train.described(),
             "validation": images.held_out.described(),

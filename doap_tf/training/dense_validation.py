@@ -1,8 +1,5 @@
 """Matching accuracy on pairs of views of held-out images, by which dense networks are chosen."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
@@ -71,30 +68,17 @@ class DenseValidation:
         return pairs._replace(view2=_unseen_changes(pairs.view2, seed))
 
     def _score_batch(self, network: DenseNetwork, pairs: PointPairs) -> dict[str, tf.Tensor]:
-        views = tf.concat([pairs.view1, pairs.view2], 0)
-        scores, features = network(views[..., tf.newaxis])
-        given = tf.concat([pairs.points1, pairs.points2], 0)
-        frames = tf.concat([pairs.frames1, pairs.frames2], 0)
-        corners = self._describe(network, views, features, given, frames)
+        images = tf.concat([pairs.view1, pairs.view2], 0)[..., tf.newaxis]
+        scores, features = network(images)
+        corners = network.describe(features, tf.concat([pairs.points1, pairs.points2], 0))
         points, strong = _keypoints(
             scores[..., 0], tf.concat([pairs.inside1, pairs.inside2], 0), self._config.points
         )
-        keypoints = self._describe(network, views, features, points, None)
+        keypoints = network.describe(features, points)
         return {
             "corners": _nearest_accuracy(corners, pairs.valid),
             "keypoints": _matching_score(keypoints, points, strong, pairs),
         }
-
-    def _describe(
-        self,
-        network: Any,
-        views: tf.Tensor,
-        features: Sequence[tf.Tensor],
-        points: tf.Tensor,
-        frames: tf.Tensor | None,
-    ) -> tf.Tensor:
-        """Describes points of views, whose frames are known of corners only."""
-        return network.describe(features, points)
 
 
 def _nearest_accuracy(rows: tf.Tensor, valid: tf.Tensor) -> tf.Tensor:

@@ -11,7 +11,6 @@ from doap_tf.appearance import PRESETS, Appearance
 from doap_tf.appearance.random_tensors import RandomTensors, split_seed
 from doap_tf.appearance.tensor_effects import blur, change_appearance, standardise
 from doap_tf.errors import InputError
-from doap_tf.training.point_frames import draw_frames
 
 _CENTRES = (0.3, 0.7)  # of the views, in sides of the image
 SCALES = (0.6, 1.2)  # pixels of the image per pixel of a view, before each view's own scale
@@ -66,7 +65,6 @@ class PointPairs(NamedTuple):
         valid: bool [B, N], False where a pair has fewer than N points.
         homography: float32 [B, 3, 3], of the pixels of the first view to those of the second.
         inside1, inside2: bool [B, S, S], where a view shows the image and not its reflection.
-        frames1, frames2: float32 [B, N, 2], side and angle of patches around the points.
     """
 
     view1: tf.Tensor
@@ -77,8 +75,6 @@ class PointPairs(NamedTuple):
     homography: tf.Tensor
     inside1: tf.Tensor
     inside2: tf.Tensor
-    frames1: tf.Tensor
-    frames2: tf.Tensor
 
 
 def make_pairs(
@@ -121,18 +117,16 @@ def make_pairs(
     )
     visible = inside1 & _in_other_view(across, settings.size)
     points1, valid = pick_corners(view1, visible, source.normal(*view1.shape[1:]), points)
-    points2 = map_points(points1, across)
     noise1, noise2 = tf.unstack(settings.point_noise * source.normal(2, points, 2), axis=1)
     pairs = PointPairs(
         view1,
         view2,
         points1 + noise1,
-        points2 + noise2,
+        map_points(points1, across) + noise2,
         valid,
         across,
         inside1,
         inside2,
-        *draw_frames(source, points1, points2, valid),
     )
     if others is not None:
         pairs = tf.nest.map_structure(lambda *both: tf.concat(both, 0), pairs, others)

@@ -15,7 +15,6 @@ from doap_tf.training.device_views import (
     uniform_index,
     warp,
 )
-from doap_tf.training.point_frames import draw_frames
 from doap_tf.training.scene_tracks import TrackPairs
 
 _ANCHORS = 4  # points of which that with the most others around it becomes the centre of the views
@@ -80,7 +79,6 @@ def make_track_pairs(
         tf.zeros([batch, 3, 3]),
         nowhere,
         nowhere,
-        *draw_frames(source, first, second, valid),
     )
 
 

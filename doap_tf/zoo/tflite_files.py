@@ -19,9 +19,9 @@ _PACKAGE = pathlib.Path(__file__).parents[1]
 
 #: The code that a converted network depends on; a test compares it with what `convert` imports.
 CODE = (
-    *("networks/context_network", "networks/convolution", "networks/dense_network"),
-    *("networks/descriptor_network", "networks/fast_trunk", "networks/l2net"),
-    *("networks/network_file", "networks/spatial_transformer", "networks/trunk"),
+    *("networks/convolution", "networks/dense_network", "networks/descriptor_network"),
+    *("networks/fast_trunk", "networks/l2net", "networks/network_file"),
+    *("networks/spatial_transformer", "networks/trunk"),
     *("export/dense_tflite", "export/inference_network", "export/model_card"),
     *("export/point_description", "export/tflite", "tflite_quantization", "zoo/convert"),
 )

@@ -12,7 +12,7 @@ from doap_tf.descriptors.keras_backend import weights_sha256
 from doap_tf.errors import InputError
 from doap_tf.export import export_saved_model, saved_model
 from doap_tf.export.inference_network import inference_network
-from doap_tf.networks import ContextNetwork, DescriptorNetwork
+from doap_tf.networks import DescriptorNetwork
 from tests.dense import small_network
 
 
@@ -75,9 +75,6 @@ def test_the_card_of_a_network_of_images_says_what_it_does(exports):
         assert line in card.splitlines()
     with pytest.raises(InputError, match=r"dense/1 reads whole images, on a server: .*Extractor"):
         doap_tf.from_pretrained(exports / "dense")
-    with pytest.raises(InputError, match=r"exported as \.tflite alone"):
-        export_saved_model(small_network(kind=ContextNetwork), extra / "context")
-    assert not (extra / "context").exists()
 
 
 @pytest.mark.parametrize("name", ["binary_st", "dense"])

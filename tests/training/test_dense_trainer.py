@@ -10,9 +10,8 @@ import pytest
 import tensorflow as tf
 
 from doap_tf.errors import InputError
-from doap_tf.networks import CONTEXT_PRESETS, DENSE_PRESETS, DescriptorNetwork
+from doap_tf.networks import DENSE_PRESETS
 from doap_tf.training import dense_trainer
-from doap_tf.training.context_step import ContextStep
 from doap_tf.training.dense_config import DenseConfig
 from doap_tf.training.dense_images import DenseImages, ImagePool, load_images, read_images
 from doap_tf.training.dense_step import DenseStep
@@ -28,8 +27,7 @@ DENSE_PRESETS["tiny"] = {
     "output_dim": 16,
     "score_filters": 4,
 }
-DENSE_PRESETS["tiny-binary"] = {**DENSE_PRESETS["tiny"], "head": "binary"}
-CONTEXT_PRESETS["tiny-context"] = DENSE_PRESETS["tiny-binary"]
+DENSE_PRESETS["tiny-binary"] = {**DENSE_PRESETS["tiny"], "output_dim": 8, "head": "binary"}
 CONFIG = DenseConfig(
     network="tiny",
     batch_size=4,
@@ -75,14 +73,11 @@ def images() -> DenseImages:
     return DenseImages(toy_pool(0), toy_pool(10))
 
 
-@pytest.mark.parametrize(
-    ("kind", "network", "with_tracks"),
-    [(DenseStep, "tiny", False), (ContextStep, "tiny-context", True)],
-)
-def test_every_weight_learns(images, kind, network, with_tracks):
+@pytest.mark.parametrize(("network", "with_tracks"), [("tiny", False), ("tiny-binary", True)])
+def test_every_weight_learns(images, network, with_tracks):
     config = dataclasses.replace(CONFIG, network=network, loss="both", bins=3)
     tracks = toy_tracks().pairs() if with_tracks else None
-    step = kind(config, images.train, tf.distribute.get_strategy(), tracks)
+    step = DenseStep(config, images.train, tf.distribute.get_strategy(), tracks)
     results, gradients = step._loss_and_gradients(step._inputs, tf.constant([0, 1]), 0.02)
     assert 0 < results["descriptor_loss"] < 5 and np.isfinite(results["loss"])
     for variable, gradient in zip(step.network.trainable_variables, gradients, strict=True):
@@ -185,20 +180,14 @@ def test_two_replicas_do_what_one_device_does():
 
 
 def test_layers_start_from_trained_networks():
-    fresh, trained = (
+    fresh, trained, wider = (
         dense_trainer.make_dense_network(dataclasses.replace(CONFIG, network=name))
-        for name in ("tiny-context", "tiny")
+        for name in ("tiny-binary", "tiny", "dense-128")
     )
-    patches = DescriptorNetwork(16, trunk="fast")
-    patches.build((None, 32, 32, 1))
-    line = start_from(fresh, [trained, patches])
-    assert line == "21 of 21 layers start from the initial networks; anew: none"
+    line = start_from(fresh, [wider, trained])
+    assert line == "13 of 13 layers start from the initial networks; anew: none"
     np.testing.assert_array_equal(fresh.levels[0][0].weights[0], trained.levels[0][0].weights[0])
     np.testing.assert_array_equal(fresh.projection.kernel, trained.projection.kernel[:, :8])
-    np.testing.assert_array_equal(
-        fresh.trunk.last.weights[0], patches.trunk.last.weights[0][..., :8]
-    )
-    wider = dense_trainer.make_dense_network(dataclasses.replace(CONFIG, network="dense-128"))
     with pytest.raises(InputError, match="no layer in common"):
         start_from(wider, [trained])
 
