@@ -32,6 +32,7 @@ import measuring
 from doap_tf import command_line
 from doap_tf.appearance import PRESETS
 from doap_tf.appearance.array_effects import change_appearance
+from doap_tf.catalogue import DEFAULT_DETECTOR
 from doap_tf.drawing.tables import Table
 from doap_tf.errors import InputError
 from doap_tf.features.frames import transform_points
@@ -58,7 +59,7 @@ flags.DEFINE_string("folder", None, "A real collection, which is matched exhaust
 flags.DEFINE_list("models", ["doap-128", "doap-mobile-256b"], "What describes the images.")
 flags.DEFINE_list("neighbours", ["5", "10", "20"], "Neighbours; times are those of the last.")
 flags.DEFINE_integer("max_keypoints", 500, "Keypoints of an image.")
-flags.DEFINE_string("detector", "learned", "What detects the keypoints.")
+flags.DEFINE_string("detector", DEFAULT_DETECTOR, "What detects the keypoints.")
 flags.DEFINE_integer("seed", 0, "Of the made-up collections.")
 flags.DEFINE_integer("inliers", 100, "Inliers of a pair of the real collection that overlaps.")
 

@@ -36,6 +36,7 @@ from absl import flags
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from doap_tf import command_line
+from doap_tf.catalogue import DEFAULT_DETECTOR
 from doap_tf.drawing.tables import Table
 from doap_tf.features.frames import transform_points
 from doap_tf.files import write_atomically, write_file
@@ -162,7 +163,7 @@ def _extractor(model: str) -> Extractor:
     detector, _, descriptor = model.rpartition(":")
     if network_of_images(descriptor) == "DenseNetwork":
         return DenseExtractor(descriptor, FLAGS.max_keypoints)
-    return DescriptorExtractor(descriptor, detector or "learned", FLAGS.max_keypoints)
+    return DescriptorExtractor(descriptor, detector or DEFAULT_DETECTOR, FLAGS.max_keypoints)
 
 
 def _matches(model: str, pairs: list[Pair], quarters: int) -> Iterator[dict[str, np.ndarray]]:

@@ -57,7 +57,7 @@ class Entry:
 
 
 _DESCRIPTORS = (
-    *("doap-128", "doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
+    *("doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
     *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
     *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
 )
@@ -66,15 +66,18 @@ _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
 )
 _PATCHES = (*_PHOTOGRAPHS, *_WEBCAMS, "tilde/panorama", "ubc_phototour/notredame")
+_SCENES = tuple(f"scenes/{scene}" for scene in ("et", "fern", "kermit", "lund", "sceaux"))
 _VIEWS = (
     *_PHOTOGRAPHS,
     *(f"tilde/{scene}" for scene in ("courbevoie", "frankfurt", "mexico", "panorama")),
-    *(f"scenes/{scene}" for scene in ("et", "fern", "kermit", "lund", "sceaux")),
+    *_SCENES,
 )
 _IN_VIEW = ("hpatches/v_wormhole", "hpatches/v_birdwoman", "oxford")
 
 #: The descriptor of patches where none is named.
 DEFAULT_DESCRIPTOR = "doap-fast-128"
+#: What finds the keypoints of patches where nothing is named.
+DEFAULT_DETECTOR = "doap-dense-small-256b"
 #: What detects and describes in a pair of images where nothing is named.
 DEFAULT_FOR_PAIRS = f"doap-dense-128+{DEFAULT_DESCRIPTOR}"
 
@@ -82,6 +85,8 @@ DEFAULT_FOR_PAIRS = f"doap-dense-128+{DEFAULT_DESCRIPTOR}"
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
+        # Its teachers, not itself, were trained on the webcams chamonix and stlouis.
+        Entry("doap-128", "descriptor", (*_PATCHES, *_SCENES, "scenes/fox"), _IN_VIEW),
         *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
         Entry("doap-dense-128", "extractor", (*_VIEWS, "scenes/fox")),
         Entry("doap-dense-256b", "extractor", (*_VIEWS, "scenes/fox")),

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
     image = cv2.cvtColor(skimage.data.astronaut(), cv2.COLOR_RGB2BGR)
     view, homography = hard_view(image)
     pictures = []
-    for model, detector in (("rootsift", "dog"), (FLAGS.model, "learned")):
+    for model, detector in (("rootsift", "dog"), (FLAGS.model, None)):
         pair = match_images(image, view, model, detector)
         errors = np.linalg.norm(transform_points(pair.points1, homography) - pair.points2, axis=1)
         title = f"{model}: {(errors <= 3).sum()} of {len(errors)} matches right"

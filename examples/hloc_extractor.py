@@ -26,7 +26,7 @@ class Doap(BaseModel):
 
     default_conf: ClassVar = {
         "model": "doap-dense-128",
-        "detector": "learned",  # for networks of patches
+        "detector": "doap-dense-small-256b",  # for networks of patches
         "max_keypoints": 8192,
     }
     required_inputs: ClassVar = ["image"]

@@ -2,8 +2,8 @@
 # Trains doap-fast-128 on views whose appearance is changed, and scores the runs by whole pipelines (docs/experiments/appearance_patches.md).
 # experiments/appearance_patches.sh DATA OUT [FLAGS OF train_main.py]
 # DATA is that of experiments/prepare.sh, with sfm/ (a folder of photographs a scene) and pose/. The webcams chamonix and stlouis are held out.
-# Without further flags the runs are those of flags/doap-fast-128.cfg, on a GPU. After an interruption the same command goes on where it stopped.
-# $RUNS names runs to do, all by default, and $SEEDS their seeds, 0 to 2 by default.
+# Without further flags the runs are those of flags/doap-fast-128.cfg with the teacher doap-128, on a GPU. After an interruption the same command goes on where it stopped.
+# $RUNS names runs to do, all by default, and $SEEDS their seeds, 0 to 2 by default; SEEDS= only prepares OUT/groups.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=$(realpath "$1")
@@ -30,10 +30,12 @@ oriented() {
   [ "$1" = "${1%-up}" ] && echo --oriented || echo --nooriented
 }
 photographs() {
-  cut "photos-$1" --source="$data/photos" --max_groups=160 --appearance="${1%-up}" "$(oriented "$1")"
+  local seed
+  case $1 in camera) seed=1 ;; strong-up) seed=2 ;; strong) seed=3 ;; *) seed=0 ;; esac
+  cut "photos-$1" --source="$data/photos" --max_groups=100 --appearance="${1%-up}" "$(oriented "$1")" --seed="$seed"
 }
 webcams() {
-  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="${1%-up}" "$(oriented "$1")"
+  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="${1%-up}" "$(oriented "$1")" --seed="$([ "$1" = 0.1 ] && echo 1 || echo 0)"
 }
 notredame() {
   prepare notredame --dataset=ubc_phototour --config=notredame --source="$data/notredame"
@@ -59,26 +61,27 @@ train() {
   run=$1 seed=$2 parts=$3 weights=$4
   [ -e "$out/runs/$run-$seed/train.json" ] && [ -e "$out/runs/$run-$seed/saved_model" ] && return
   python train_main.py --flagfile=flags/doap-fast-128.cfg --groups="$groups/${parts//,/,$groups/}" --weights="$weights" \
-    --validation_groups= --validation_fraction=0 --seed="$seed" --train_dir="$out/runs/$run-$seed" "${@:5}"
+    --validation_groups= --validation_fraction=0 --seed="$seed" --teacher=doap-128 --train_dir="$out/runs/$run-$seed" "${@:5}"
 }
 models=learned:doap-fast-128,learned_upright:doap-fast-128
 for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes even}; do
   read -r parts weights <<< "$(mixture "$run")"
   for part in ${parts//,/ }; do
     case $part in
-      photos-half) cut photos-half --source="$data/photos" --max_groups=160 --magnification=7 ;;
+      photos-half) cut photos-half --source="$data/photos" --max_groups=100 --magnification=7 --seed=6 ;;
       photos-*) photographs "${part#photos-}" ;;
       webcam-*) webcams "${part#webcam-}" ;;
       notredame) notredame ;;
       et) reconstruct ;;
     esac
   done
-  for seed in ${SEEDS:-0 1 2}; do
+  for seed in ${SEEDS-0 1 2}; do
     train "$run" "$seed" "$parts" "$weights" "$@"
     models=$models,learned:$out/runs/$run-$seed,learned_upright:$out/runs/$run-$seed
   done
 done
 
+[ "${SEEDS-all}" ] || exit 0
 [ -d "$out/webcam_sequences" ] || python experiments/webcam_sequences.py --cameras="$data/webcam/chamonix,$data/webcam/stlouis" --output="$out/webcam_sequences"
 score() {
   python evaluate_main.py --benchmark="$1" --data_dir="$2" --model="$models" --report_dir="$out/reports/$3" "${@:4}"

@@ -274,7 +274,9 @@ def test_an_extractor():
     image = np.kron(np.random.default_rng(0).integers(0, 256, [12, 12]), np.ones([16, 16]))
     names = run_block("howto.md", "Match images", image=image.astype(np.uint8))
     rows = names["descriptors"]
-    assert len(names["keypoints"]) == len(rows) == len(names["matcher"].match(rows, rows)) > 0
+    assert len(names["keypoints"]) == len(rows) > 0
+    # Keypoints with equal rows have no mutual match.
+    assert len(names["matcher"].match(rows, rows)) > 0.99 * len(rows)
 
 
 def test_the_steps_of_a_collection(tmp_path, monkeypatch):

@@ -26,8 +26,8 @@ flags.DEFINE_list(
     "Models to evaluate: names of pretrained networks, training directories, .keras files, "
     "SavedModels, .tflite files, or sift, rootsift, orb, vgg, beblid, teblid, pixels; networks of "
     "others as .onnx or TorchScript (.pt) files, or as Python functions, module:function. Pose and "
-    "homography: DETECTOR:DESCRIPTOR such as dog:rootsift, a descriptor on learned keypoints, a "
-    "network of whole images, sift, rootsift, orb, akaze or another of OpenCV's, or peers: "
+    "homography: DETECTOR:DESCRIPTOR such as dog:rootsift, a descriptor on the default keypoints, "
+    "a network of whole images, sift, rootsift, orb, akaze or another of OpenCV's, or peers: "
     "aliked=FOLDER, r2d2=FOLDER, xfeat=FOLDER, FILE.onnx.",
 )
 flags.DEFINE_enum("benchmark", None, BENCHMARKS, "The benchmark.")

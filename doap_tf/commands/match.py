@@ -23,7 +23,7 @@ import numpy as np
 from absl import flags
 
 from doap_tf import command_line, files
-from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_FOR_PAIRS
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_DETECTOR, DEFAULT_FOR_PAIRS
 from doap_tf.counts import count
 from doap_tf.descriptors import HANDCRAFTED
 from doap_tf.errors import InputError, Interrupted, check_choice, suggestion
@@ -118,9 +118,10 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string(
     "detector",
-    "learned",
-    "learned, dog, dog_dense, harris_laplace, hessian_laplace, harris_affine, hessian_affine, "
-    "fast, orb, or the path of a trained one; for --format=colmap dog_dense by default.",
+    DEFAULT_DETECTOR,
+    "A network of whole images, learned, dog, dog_dense, harris_laplace, hessian_laplace, "
+    "harris_affine, hessian_affine, fast, orb, or the path of a trained one; for --format=colmap "
+    "dog_dense by default.",
 )
 flags.DEFINE_integer(
     "max_keypoints",

@@ -13,7 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import list_pretrained, registered
+from doap_tf.catalogue import DEFAULT_DETECTOR, list_pretrained, registered
 from doap_tf.errors import InputError
 from doap_tf.evaluation import peers
 from doap_tf.evaluation.enlarged_peer import EnlargedPeer
@@ -93,7 +93,7 @@ def load_extractor(text: str, max_keypoints: int | None) -> Extractor:
             - `DETECTOR:DESCRIPTOR`, such as `dog:rootsift` or `learned_upright:doap-128`, any
               detector and descriptor of `DescriptorExtractor`; `@14` or `@8+28` behind it sets
               magnifications. The descriptor may be a network of whole images, the detector a peer.
-            - A descriptor alone, on `learned` keypoints.
+            - A descriptor alone, on the keypoints of `DescriptorExtractor`.
             - A network of whole images, `NETWORK+NETWORK` with one of patches, or a registered
               extractor.
             - A `cv2.Feature2D` by its name in OpenCV, such as `sift`, `orb` or `akaze`; `rootsift`.
@@ -124,7 +124,7 @@ def load_extractor(text: str, max_keypoints: int | None) -> Extractor:
 
 
 def _whole(text: str, count: int | None) -> Extractor:
-    """What detects and describes by itself, or a descriptor on learned keypoints."""
+    """What detects and describes by itself, or a descriptor on the default's keypoints."""
     if (peer := _peer(text, count)) is not None:
         return peer
     if text == "rootsift":
@@ -137,7 +137,7 @@ def _whole(text: str, count: int | None) -> Extractor:
     extractor = registered(text, "extractor")
     if not isinstance(extractor, str):
         return extractor
-    return DescriptorExtractor(text, "learned", count)
+    return DescriptorExtractor(text, max_keypoints=count)
 
 
 def _peer(text: str, count: int | None) -> Any:
@@ -201,7 +201,7 @@ def _training(text: str) -> dict[str, Any]:
     joined = itertools.chain.from_iterable(map(joined_names, parts))
     names = [name.removesuffix(UPRIGHT) for name in joined if name]
     if len(names) == 1 and text in list_pretrained("descriptor"):
-        names.append("learned")
+        names.append(DEFAULT_DETECTOR)
     untrained = {*DETECTORS, *_algorithms()} - {"learned"}
     trainings = [{"data": "none"} if name in untrained else training_of(name) for name in names]
     if not all("data" in training for training in trainings):

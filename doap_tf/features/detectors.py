@@ -28,6 +28,7 @@ from doap_tf.catalogue import ENTRIES, list_pretrained, registered
 from doap_tf.counts import count
 from doap_tf.errors import InputError, suggestion
 from doap_tf.features.affine_shape import adapt_shape
+from doap_tf.features.dense_detector import DenseDetector
 from doap_tf.features.frames import (
     as_frames,
     frames_from_keypoints,
@@ -160,7 +161,7 @@ def detects_circles(detector: str | os.PathLike | Detector) -> bool:
     detector = registered(detector, "detector")
     if isinstance(detector, str | os.PathLike):
         return detector not in _AFFINE
-    return isinstance(detector, cv2.Feature2D | LearnedDetector)
+    return isinstance(detector, cv2.Feature2D | DenseDetector | LearnedDetector)
 
 
 def opened(detector: str | os.PathLike | Detector) -> str | os.PathLike | Detector:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cv2
 import numpy as np
 
 from doap_tf.catalogue import ENTRIES
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
-from doap_tf.errors import InputError, is_out_of_memory
-from doap_tf.features.dense_pyramid import LEVELS, RADIUS, SMALLER_LEVEL, SMALLEST_SIDE
-from doap_tf.features.dense_reader import DenseReader, ImageMaps
+from doap_tf.errors import InputError
+from doap_tf.features.dense_detector import Level, level_keypoints, read_levels
+from doap_tf.features.dense_pyramid import RADIUS, SMALLER_LEVEL
+from doap_tf.features.dense_reader import DenseReader
 from doap_tf.features.detectors import check_mask
-from doap_tf.features.enlarging import enlarge, enlarging_factor
+from doap_tf.features.enlarging import enlarging_factor
 from doap_tf.features.frames import as_frames, radii, similarity_frames
 from doap_tf.features.orientation import orient
-from doap_tf.features.score_maxima import score_maxima
 from doap_tf.matching.feature2d import Feature2D
 from doap_tf.matching.image_features import Features, unit_rows
 from doap_tf.readers.images import ImageLike, as_grey
@@ -101,25 +101,16 @@ class DenseExtractor(Feature2D):
     def extract(self, image: ImageLike, mask: np.ndarray | None = None) -> Features:
         """As for `Extractor`; the strongest first."""
         grey = as_grey(image)
-        levels = self._levels(grey)
-        keypoints = [score_maxima(level.image, level.maps.scores) for level in levels]
-        numbers = np.repeat(np.arange(len(levels)), [len(scores) for _, _, scores in keypoints])
-        columns, rows, scores = (np.concatenate(part) for part in zip(*keypoints, strict=True))
-        points = np.stack([columns, rows], axis=1)
-        scales = np.stack([level.scale for level in levels])[numbers]
-        centres = (points + 0.5) * scales - 0.5
-        order = np.argsort(-scores, kind="stable")
         if mask is not None:
             check_mask(mask, grey)
-            column, row = np.rint(centres[order]).astype(int).T
-            order = order[np.asarray(mask)[row, column] != 0]
-        order = order[: self.max_keypoints]
-        x, y = centres[order].T
-        frames = similarity_frames(x, y, RADIUS * scales[order].mean(axis=1))
+        levels = self._levels(grey)
+        found = level_keypoints(levels, mask).take(slice(self.max_keypoints))
+        x, y = found.centres.T
+        frames = similarity_frames(x, y, found.radii)
         if self.oriented:
             frames = orient(grey, frames)
-        rows = self._describe(levels, numbers[order], points[order], grey, frames)
-        responses = scores[order].astype(np.float32)
+        rows = self._describe(levels, found.numbers, found.points, grey, frames)
+        responses = found.scores.astype(np.float32)
         return Features(frames, responses, rows, self.norm, grey.shape[::-1])
 
     def describe(
@@ -161,40 +152,13 @@ class DenseExtractor(Feature2D):
             }
         return settings
 
-    def _levels(self, image: np.ndarray) -> list[_Level]:
-        """Reads an image, enlarged if it is small and within `max_image_size`, and smaller ones."""
-        size = np.array(image.shape[::-1])
+    def _levels(self, image: np.ndarray) -> list[Level]:
         factor = enlarging_factor(image.size) if self.enlarge else 1.0
-        factor = min(factor, (self.max_image_size or np.inf) / size.max())
-        levels: list[_Level] = []
-        for number in range(LEVELS):
-            width, height = np.maximum(1, np.rint(size * factor / 2**number)).astype(int).tolist()
-            if levels and min(width, height) < SMALLEST_SIDE:
-                break
-            if width > image.shape[1] or height > image.shape[0]:
-                level = enlarge(image, (width, height))
-            else:
-                if (width, height) != image.shape[::-1]:
-                    image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
-                level = image
-            levels.append(_Level(level, self._read(level), size / (width, height)))
-        return levels
-
-    def _read(self, image: np.ndarray) -> ImageMaps:
-        try:
-            return self._reader.read(image)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            height, width = image.shape
-            raise InputError(
-                f"an image of {width} × {height} pixels needs more memory than there is: give a "
-                "max_image_size."
-            ) from error
+        return read_levels(self._reader, image, factor, self.max_image_size)
 
     def _describe(
         self,
-        levels: Sequence[_Level],
+        levels: Sequence[Level],
         numbers: np.ndarray,
         points: np.ndarray,
         image: np.ndarray,
@@ -219,7 +183,7 @@ class DenseExtractor(Feature2D):
         return np.concatenate([joined, of_patches], axis=1)
 
     def _sample(
-        self, levels: Sequence[_Level], numbers: np.ndarray, points: np.ndarray
+        self, levels: Sequence[Level], numbers: np.ndarray, points: np.ndarray
     ) -> np.ndarray:
         """Values of the maps at points, with those of the next smaller level; float32 [N, C]."""
         parts = []
@@ -233,11 +197,3 @@ class DenseExtractor(Feature2D):
             parts.append(sampled)
         order = np.argsort(numbers, kind="stable")
         return np.concatenate(parts)[np.argsort(order)]
-
-
-class _Level(NamedTuple):
-    """An image of the pyramid, what the network reads in it, pixels of the original in x and y."""
-
-    image: np.ndarray
-    maps: ImageMaps
-    scale: np.ndarray

@@ -8,11 +8,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import DEFAULT_DESCRIPTOR, registered
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_DETECTOR, registered
 from doap_tf.descriptors import FrameDescriptor
 from doap_tf.descriptors.opencv_sift import SiftDescriptor
 from doap_tf.descriptors.pooled_descriptor import PooledDescriptor
 from doap_tf.errors import InputError, is_out_of_memory
+from doap_tf.features.dense_detector import DenseDetector
 from doap_tf.features.detectors import (
     Detections,
     Detector,
@@ -30,7 +31,7 @@ from doap_tf.matching.image_features import Features
 from doap_tf.matching.opencv_copies import HoldsAlgorithms
 from doap_tf.matching.opencv_extractor import opencv_keypoints
 from doap_tf.readers.images import ImageLike, as_grey, resizing_map, shrink
-from doap_tf.zoo import load_descriptor
+from doap_tf.zoo import from_pretrained, load_descriptor
 from doap_tf.zoo.loading import DENSE, network_of_images
 
 MAX_KEYPOINTS = 8192  # by default
@@ -46,8 +47,9 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
             network would, as all names of `doap_tf.descriptors.HANDCRAFTED` do. By the name or path
             of a network of whole images, which finds keypoints of its own, the extractor is a
             `DenseExtractor`.
-        detector: One of `doap_tf.features.DETECTORS`; the path of a keypoint network, a `.tflite`
-            file or a training directory with one; or an object with `detect(image, mask)`: a
+        detector: One of `doap_tf.features.DETECTORS`; the name of a network of whole images, whose
+            keypoints patches are then cut at; the path of either kind of network, a `.tflite` file
+            or a training directory with one; or an object with `detect(image, mask)`: a
             `cv2.Feature2D` or a class of your own, see `doap_tf.features.Detector`. It also
             determines how `compute` reads `KeyPoint.size`, whose meaning differs between OpenCV's
             detectors; for all others it is twice the radius.
@@ -75,14 +77,15 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
     def __init__(
         self,
         descriptor: Any = DEFAULT_DESCRIPTOR,
-        detector: str | os.PathLike | Detector = "learned",
+        detector: str | os.PathLike | Detector = DEFAULT_DETECTOR,
         max_keypoints: int | None = MAX_KEYPOINTS,
         magnification: float | Sequence[float] | None = None,
         oriented: bool = True,
         batch_size: int = 1024,
         max_image_size: int | None = None,
     ):
-        check_detector(detector)
+        self._finder = _opened(detector)
+        check_detector(self._finder)
         for name, number in (("max_keypoints", max_keypoints), ("max_image_size", max_image_size)):
             if number is not None and number < 0:
                 raise InputError(f"{name} must not be negative, but is {number}.")
@@ -96,7 +99,7 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
         self.frame_descriptor: FrameDescriptor
         # OpenCV's own SIFT has a fixed extent and describes no ellipses: patches serve for others.
         named = self.name in ("sift", "rootsift")
-        if named and magnification is None and detects_circles(detector):
+        if named and magnification is None and detects_circles(self._finder):
             self.frame_descriptor = SiftDescriptor(root=self.name == "rootsift")
         else:
             self.frame_descriptor = PooledDescriptor(
@@ -145,7 +148,7 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
                 grey.shape[::-1],
                 interpolation=cv2.INTER_NEAREST,
             )
-        detections = detect(grey, self.detector, self.max_keypoints, self.oriented, mask)
+        detections = detect(grey, self._finder, self.max_keypoints, self.oriented, mask)
         if shrinking is None:
             return detections
         enlarging = cv2.invertAffineTransform(shrinking)
@@ -179,7 +182,7 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
     def settings(self) -> dict[str, Any]:
         """Returns what the features depend on, for JSON; see `component_settings` for objects."""
         described = getattr(self.frame_descriptor, "descriptor", None)
-        detector = opened(self.detector)
+        detector = opened(self._finder)
         sha256 = getattr(detector, "weights_sha256", None)
         settings: dict[str, Any] = {
             "descriptor": self.name,
@@ -215,7 +218,7 @@ class DescriptorExtractor(HoldsAlgorithms, Feature2D):
 
 def _dense_extractor(
     model: str | os.PathLike,
-    detector: Any = "learned",
+    detector: Any = DEFAULT_DETECTOR,
     max_keypoints: int | None = MAX_KEYPOINTS,
     magnification: Any = None,
     oriented: bool = True,
@@ -223,11 +226,17 @@ def _dense_extractor(
     max_image_size: int | None = None,
 ) -> DenseExtractor:
     del oriented, batch_size  # networks of whole images are upright
-    if detector != "learned" or magnification is not None:
+    if detector != DEFAULT_DETECTOR or magnification is not None:
         raise InputError(
             f"{model} describes keypoints of its own: give neither a detector nor a magnification."
         )
     return DenseExtractor(model, max_keypoints, max_image_size)
+
+
+def _opened(detector: str | os.PathLike | Detector) -> str | os.PathLike | Detector:
+    if isinstance(detector, str | os.PathLike) and network_of_images(detector) == DENSE:
+        return DenseDetector(from_pretrained(detector))
+    return detector
 
 
 def _name_of(component: Any) -> str:

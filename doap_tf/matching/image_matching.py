@@ -8,7 +8,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_FOR_PAIRS, registered
+from doap_tf.catalogue import DEFAULT_DESCRIPTOR, DEFAULT_DETECTOR, DEFAULT_FOR_PAIRS, registered
 from doap_tf.errors import InputError, check_choice
 from doap_tf.features.detectors import Detector
 from doap_tf.features.frames import compose
@@ -174,7 +174,7 @@ def match_images(
     if isinstance(descriptor, cv2.Feature2D):
         extractor = OpenCVExtractor(descriptor, max_keypoints)
     if not hasattr(extractor, "extract"):
-        detector = "learned" if detector is None else detector
+        detector = DEFAULT_DETECTOR if detector is None else detector
         follows = rotations == "none" or geometry is None
         extractor = DescriptorExtractor(descriptor, detector, max_keypoints, magnification, follows)
     elif not own_keypoints:
