@@ -1,4 +1,4 @@
-"""Matches a photograph with a hard view of itself, by RootSIFT and by our networks; draws both.
+"""Matches a photograph with a hard view of itself, by RootSIFT and as by default; draws both.
 
 python examples/compare_with_sift.py --output=matches.png
 """
@@ -15,13 +15,14 @@ import skimage.data
 from absl import flags
 
 from doap_tf import command_line
+from doap_tf.catalogue import DEFAULT_FOR_PAIRS
 from doap_tf.drawing.matches import draw_matches
 from doap_tf.drawing.pictures import write_picture
 from doap_tf.features.frames import transform_points
 from doap_tf.matching import match_images
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", "doap-128", "A name or path, as for match_main.py.")
+flags.DEFINE_string("model", DEFAULT_FOR_PAIRS, "A name or path, as for match_main.py.")
 flags.DEFINE_string("output", None, "The picture to write.", required=True)
 
 

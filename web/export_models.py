@@ -167,7 +167,7 @@ def make_fixture(entries: list[dict]) -> None:
         np.column_stack([frames[:, :, 2], radii(frames), angles(frames), responses])
         for frames, responses in found
     ]
-    extractor = DescriptorExtractor(NETWORKS[0])
+    extractor = DescriptorExtractor(NETWORKS[0], "learned")
     matcher, verifier = NearestNeighbours("mutual_ratio"), Verifier()
     features = [extractor.extract(image) for image in images]
     pair = match_features(*features, matcher, verifier)

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
-from doap_tf.catalogue import ENTRIES
+from doap_tf.catalogue import DEFAULT_DETECTOR, ENTRIES
 from doap_tf.matching import DescriptorExtractor
 from doap_tf.matching.image_features import unit_rows
 from doap_tf.zoo.tflite_files import tflite_file
@@ -266,7 +266,11 @@ def test_many_images_are_matched_and_what_fails_is_skipped(folder):
         assert pair["matches"] >= pair["inliers"] > 0 and np.shape(pair["model"]) == (3, 3)
         assert pair["reliable"] and pair["geometry"] == "homography"
 
-    same = ["--detector=learned", "--method=mutual", "--threshold=3"]  # as by default for h5
+    same = [
+        f"--detector={DEFAULT_DETECTOR}",
+        "--method=mutual",
+        "--threshold=3",
+    ]  # as by default for h5
     (folder / "many/matches.h5").unlink()
     second = run(folder, *arguments, *same, "--format=colmap,h5")
     assert second.returncode == 0, second.stderr

@@ -239,7 +239,7 @@ def _counterparts(found: np.ndarray, frames: np.ndarray) -> tuple[np.ndarray, np
     ("scheme", "model"), [("grpc", "binary_st"), ("http", "binary_st"), ("grpc", "real")]
 )
 def test_detects_and_describes_as_an_extractor(client, networks, small_image, scheme, model):
-    local = doap_tf.DescriptorExtractor(Descriptor(networks[model]), max_keypoints=300)
+    local = doap_tf.DescriptorExtractor(Descriptor(networks[model]), "learned", 300)
     expected = local.extract(small_image)
     found = client(scheme, model).detect_and_describe(small_image, 300)
     assert len(found.keypoints) == len(expected.frames)
