@@ -17,7 +17,7 @@ from doap_tf.features.score_maxima import score_maxima
 from doap_tf.readers.images import ImageLike, as_grey
 
 # An image with fewer pixels is enlarged: it has fewer maxima than most want keypoints.
-LEAST_PIXELS = 350_000
+LEAST_PIXELS = 500_000
 _LARGEST_FACTOR = 3.0
 
 
@@ -49,7 +49,7 @@ class LevelKeypoints(NamedTuple):
 class DenseDetector:
     """Detects keypoints for descriptors of patches by a network of whole images.
 
-    Images of less than 0.35 megapixels are enlarged, by 3 at most.
+    Images of less than half a megapixel are enlarged, by 3 at most.
 
     Args:
         reader: The network.

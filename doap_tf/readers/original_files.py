@@ -101,7 +101,8 @@ def unpack(archive: pathlib.Path, folder: pathlib.Path) -> None:
                 packed.extractall(whole, progress(packed.infolist(), title, unit="file"))
         else:
             with tarfile.open(archive) as tar:
-                tar.extractall(whole, progress(tar, title, unit="file"), filter="data")
+                for member in progress(tar, title, unit="file"):
+                    _extract(tar, member, whole)
                 while tar.fileobj and tar.fileobj.read(_BLOCK):
                     pass  # gzip compares its checksum at the end of the file
     except Exception as error:  # zipfile, tarfile and zlib raise many kinds for damaged archives
@@ -115,6 +116,18 @@ def unpack(archive: pathlib.Path, folder: pathlib.Path) -> None:
     single = len(contents) == 1 and contents[0].is_dir()
     (contents[0] if single else whole).rename(folder)
     shutil.rmtree(whole, ignore_errors=True)
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: pathlib.Path) -> None:
+    """Extracts one file or folder, never outside of `folder`."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extract(member, folder, filter="data")
+        return
+    # Python before 3.10.12 and 3.11.4.
+    inside = (folder / member.name).resolve().is_relative_to(folder.resolve())
+    if not inside or not (member.isfile() or member.isdir()):
+        raise tarfile.ExtractError(f"{member.name} is a link or lies outside of the archive")
+    tar.extract(member, folder)
 
 
 def download(original: Original, folder: pathlib.Path) -> None:

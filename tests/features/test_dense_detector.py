@@ -26,7 +26,7 @@ def model(tmp_path_factory):
 
 
 def test_keypoints_are_those_of_the_network_at_the_images_own_size(model):
-    image = cv2.resize(photograph(), (700, 512))
+    image = cv2.resize(photograph(), (800, 640))
     expected = DenseExtractor(model, 300, enlarge=False).extract(image)
     found = detect(image, DenseDetector(DenseReader(model)), 300, oriented=False)
     np.testing.assert_allclose(found.frames, expected.frames, atol=1e-9)
