@@ -26,6 +26,7 @@ from doap_tf.appearance.array_effects import change_appearance
 from doap_tf.descriptors.litert_backend import LiteRTBackend
 from doap_tf.export import convert_dense_to_tflite
 from doap_tf.features.cutting import Pyramid
+from doap_tf.features.dense_pyramid import LEVELS
 from doap_tf.features.detectors import detect
 from doap_tf.features.frames import angles, radii
 from doap_tf.matching import (
@@ -42,7 +43,6 @@ from doap_tf.matching import (
     match_features,
     write_matches,
 )
-from doap_tf.matching.dense_extractor import LEVELS
 from doap_tf.matching.verdict import RELIABLE_EVIDENCE
 from doap_tf.metrics import NORM_HAMMING
 from doap_tf.networks import DenseNetwork
