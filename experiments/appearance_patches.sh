@@ -12,34 +12,7 @@ out=$(realpath "$2")
 shift 2
 groups=$out/groups
 
-prepare() {
-  [ -e "$groups/$1/groups.json" ] || python prepare_main.py --data_dir="$out/tfds" --size=32 --output="$groups/$1" "${@:2}"
-}
-cut() {
-  prepare "$@" --max_overlap=0.7
-}
-reconstruct() {
-  for scene in et fern fox kermit lund sceaux; do
-    python experiments/reconstruct_scenes.py --scenes="$data/sfm/$scene" --folder="$out/scenes" --output="$out/scenes/$scene.npz"
-    prepare "$scene" --dataset=colmap_patches --source="$out/scenes/$scene"
-  done
-}
-
 # Groups of a run, and their weights. Those whose names end in -up stand upright.
-oriented() {
-  [ "$1" = "${1%-up}" ] && echo --oriented || echo --nooriented
-}
-photographs() {
-  local seed
-  case $1 in camera) seed=1 ;; strong-up) seed=2 ;; strong) seed=3 ;; *) seed=0 ;; esac
-  cut "photos-$1" --source="$data/photos" --max_groups=100 --appearance="${1%-up}" "$(oriented "$1")" --seed="$seed"
-}
-webcams() {
-  cut "webcam-$1" --source="$data/webcam/*[!sx]/*.jpg" --kind=aligned --max_groups=2000 --min_correlation="${1%-up}" "$(oriented "$1")" --seed="$([ "$1" = 0.1 ] && echo 1 || echo 0)"
-}
-notredame() {
-  prepare notredame --dataset=ubc_phototour --config=notredame --source="$data/notredame"
-}
 mixture() {
   case $1 in
     control) echo photos-camera,webcam-0.4,notredame 0.6,0.3,0.1 ;;
@@ -53,7 +26,8 @@ mixture() {
     mild) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame 0.25,0.2,0.15,0.2,0.1,0.1 ;;
     mild-scenes) echo photos-camera-up,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.22,0.17,0.13,0.18,0.1,0.08,0.005,0.03,0.045,0.005,0.015,0.02 ;;
     even) echo photos-camera-up,photos-camera,photos-half,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.15,0.08,0.12,0.13,0.11,0.15,0.1,0.06,0.005,0.025,0.037,0.005,0.013,0.015 ;;
-    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams, scenes, upright, both, mild, mild-scenes and even" >&2; exit 2 ;;
+    level) echo photos-camera-up,photos-camera,photos-half,photos-strong-up,photos-strong,webcam-0.1-up,webcam-0.1,notredame,et,fern,fox,kermit,lund,sceaux 0.1,0.16,0.12,0.1,0.12,0.12,0.1,0.08,0.005,0.025,0.037,0.005,0.013,0.015 ;;
+    *) echo "unknown run $1: there are control, light, strong, strong-bound, strong-webcams, scenes, upright, both, mild, mild-scenes, even and level" >&2; exit 2 ;;
   esac
 }
 
@@ -64,17 +38,10 @@ train() {
     --validation_groups= --validation_fraction=0 --seed="$seed" --teacher=doap-128 --train_dir="$out/runs/$run-$seed" "${@:5}"
 }
 models=learned:doap-fast-128,learned_upright:doap-fast-128
-for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes even}; do
+for run in ${RUNS:-control light strong strong-bound strong-webcams scenes upright both mild mild-scenes even level}; do
   read -r parts weights <<< "$(mixture "$run")"
-  for part in ${parts//,/ }; do
-    case $part in
-      photos-half) cut photos-half --source="$data/photos" --max_groups=100 --magnification=7 --seed=6 ;;
-      photos-*) photographs "${part#photos-}" ;;
-      webcam-*) webcams "${part#webcam-}" ;;
-      notredame) notredame ;;
-      et) reconstruct ;;
-    esac
-  done
+  parts_to_cut=${parts/et,fern,fox,kermit,lund,sceaux/scenes}
+  experiments/appearance_groups.sh "$data" "$out" 32 14 ${parts_to_cut//,/ }
   for seed in ${SEEDS-0 1 2}; do
     train "$run" "$seed" "$parts" "$weights" "$@"
     models=$models,learned:$out/runs/$run-$seed,learned_upright:$out/runs/$run-$seed
