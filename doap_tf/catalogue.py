@@ -59,8 +59,8 @@ class Entry:
 _DESCRIPTORS = (
     *("doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
     *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
-    *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
 )
+_APPEARANCE = ("doap-128", "doap-fast-128", "doap-fast-256b", "doap-tiny-256b")
 _PHOTOGRAPHS = ("bsds500", "urban100")
 _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
@@ -85,8 +85,11 @@ DEFAULT_FOR_PAIRS = f"doap-dense-128+{DEFAULT_DESCRIPTOR}"
 ENTRIES: dict[str, Entry] = {
     entry.name: entry
     for entry in (
-        # Its teachers, not itself, were trained on the webcams chamonix and stlouis.
-        Entry("doap-128", "descriptor", (*_PATCHES, *_SCENES, "scenes/fox"), _IN_VIEW),
+        # Their teachers, not themselves, were trained on the webcams chamonix and stlouis.
+        *(
+            Entry(name, "descriptor", (*_PATCHES, *_SCENES, "scenes/fox"), _IN_VIEW)
+            for name in _APPEARANCE
+        ),
         *(Entry(name, "descriptor", _PATCHES, _IN_VIEW) for name in _DESCRIPTORS),
         Entry("doap-dense-128", "extractor", (*_VIEWS, "scenes/fox")),
         Entry("doap-dense-256b", "extractor", (*_VIEWS, "scenes/fox")),
