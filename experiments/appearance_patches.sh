@@ -3,7 +3,7 @@
 # experiments/appearance_patches.sh DATA OUT [FLAGS OF train_main.py]
 # DATA is that of experiments/prepare.sh, with sfm/ (a folder of photographs a scene) and pose/. The webcams chamonix and stlouis are held out.
 # Without further flags the runs are those of flags/doap-fast-128.cfg with the teacher doap-128, on a GPU. After an interruption the same command goes on where it stopped.
-# $RUNS names runs to do, all by default, and $SEEDS their seeds, 0 to 2 by default; SEEDS= only prepares OUT/groups.
+# $RUNS names runs to do, all by default, and $SEEDS their seeds, 0 to 2 by default; SEEDS= only prepares OUT/groups. $PLACES: see appearance_groups.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 data=$(realpath "$1")

@@ -32,15 +32,15 @@ def test_right_matches_of_the_sample_pair():
     truth = pair.points1 - np.stack([disparity[row, column], np.zeros(len(row))], axis=1)
     turned_back = np.stack([width - 1 - pair.points2[:, 1], pair.points2[:, 0]], axis=1)
     errors = np.linalg.norm(turned_back - truth, axis=1)  # infinite where the truth is unknown
-    assert_unchanged("the number of right matches", np.sum(errors < 1), 688, 0.02)
+    assert_unchanged("the number of right matches", np.sum(errors < 1), 690, 0.02)
     distance = pair.distances[errors < 2].mean()
-    assert_unchanged("the mean distance of right matches", distance, 0.441, 0.02)
+    assert_unchanged("the mean distance of right matches", distance, 0.4578, 0.02)
 
 
 def test_mean_average_precision_of_the_sample_groups():
     patches = sample_groups(GroupSettings(patch_size=32, max_groups=100))
     numbers = np.repeat(np.arange(len(patches)), patches.shape[1])
-    for name, expected in {"doap-fast-128": 0.8954, "doap-tiny-256b": 0.8553}.items():
+    for name, expected in {"doap-fast-128": 0.8899, "doap-tiny-256b": 0.8445}.items():
         descriptor = doap_tf.from_pretrained(name)
         descriptors = descriptor.describe(patches.reshape(-1, 32, 32))
         precisions = retrieval_average_precisions(descriptors, numbers, descriptor.norm)
