@@ -57,10 +57,13 @@ class Entry:
 
 
 _DESCRIPTORS = (
-    *("doap-256b", "doap-128-patch", "doap-256b-patch", "doap-mobile-256b"),
-    *("doap-st-128", "doap-st-256b", "doap-st-128-patch"),
+    *("doap-256b", "doap-st-128", "doap-st-256b"),
+    *("doap-128-patch", "doap-256b-patch", "doap-st-128-patch"),
 )
-_APPEARANCE = ("doap-128", "doap-fast-128", "doap-fast-256b", "doap-tiny-256b")
+_APPEARANCE = (
+    *("doap-128", "doap-mobile-256b"),
+    *("doap-fast-128", "doap-fast-256b", "doap-tiny-256b"),
+)
 _PHOTOGRAPHS = ("bsds500", "urban100")
 _WEBCAMS = tuple(
     f"tilde/{scene}" for scene in ("chamonix", "courbevoie", "frankfurt", "mexico", "stlouis")
