@@ -83,7 +83,12 @@ def match_turned(
 
 
 def _best(results: list[PairMatches]) -> PairMatches:
-    return max(results, key=lambda result: (result.confidence, result.inliers.sum()))
+    """Returns the reliable result of most inliers, or else the likeliest."""
+
+    def rank(result: PairMatches) -> tuple:
+        return result.reliable or result.confidence, result.inliers.sum()
+
+    return max(results, key=rank)
 
 
 def _turn_between(points1: np.ndarray, points2: np.ndarray) -> int:
