@@ -37,6 +37,7 @@ def prepared(data_dir):
     }
 
 
+@pytest.mark.slow
 def test_every_builder_is_built_from_its_folder(tmp_path):
     # TFDS reads no argument as "", the current folder.
     folders = ["", *("../" + name for name in NAMES if name != "rome_patches")]

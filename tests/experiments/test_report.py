@@ -7,7 +7,10 @@ import sys
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-RECORDS = sorted((REPOSITORY / "docs/experiments").glob("*.jsonl.gz"))
+RECORDS = [
+    pytest.param(path, marks=pytest.mark.slow if path.stat().st_size > 80_000 else ())
+    for path in sorted((REPOSITORY / "docs/experiments").glob("*.jsonl.gz"))
+]
 
 
 def report(results):

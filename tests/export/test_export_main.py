@@ -20,6 +20,7 @@ def _run(*flags: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_exports_and_measures_a_training_directory(groups, tmp_path):
     run = tmp_path / "my-run"
     run.mkdir()
