@@ -156,6 +156,7 @@ def test_profile_of_litert():
     assert "CONV_2D" in output and "| the whole |" in output
 
 
+@pytest.mark.slow
 def test_retrieval(tmp_path):
     for number in range(6):
         picture = texture(np.random.default_rng(number), 300, 400)

@@ -67,6 +67,7 @@ def test_every_builder_is_built_from_its_folder(tmp_path):
     assert "preparing photo_patches (12 photographs of scikit-image, 65 pixels) in " in output
 
 
+@pytest.mark.slow
 def test_one_import_lets_tfds_load_builders_by_name(tmp_path):
     load = """
 import sys

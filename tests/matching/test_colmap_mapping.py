@@ -134,6 +134,7 @@ print(*reconstruct._scores(models, 9).values())
     assert float(error) == pytest.approx(0.1 * np.sqrt(np.pi / 2), rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("colmap"), reason="no colmap")
 def test_the_benchmark_reconstructs(tmp_path):
     write_images(SCENE, tmp_path / "images")
